@@ -87,7 +87,7 @@ class Traces:
         spans: list[TraceSpan] = []
         rejected: list[str] = []
         try:
-            for span in spans_of(export, ReadOptions()):  # of its own, as they count what is left out
+            for span in spans_of(export, ReadOptions()):
                 if isinstance(span, RecordError):
                     rejected.append(str(span))
                 else:

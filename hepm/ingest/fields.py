@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, TypeGuard
@@ -113,12 +112,9 @@ def as_number(value: Any, what: str) -> float:
             shown = json.dumps(value)[:40]  # "12 %" says more than "a string"
         raise RecordError(f"{what} is {shown}, not a number")
     try:
-        number = float(value)
+        return float(value)
     except OverflowError:  # JSON's integers may have any length
-        number = math.inf
-    if not math.isfinite(number):  # "1e999" is JSON, and infinite as a float
-        raise RecordError(f"{what} is too large a number")
-    return number
+        raise RecordError(f"{what} is too large a number") from None
 
 
 def value_at(value: Any, path: str) -> Any:

@@ -295,22 +295,37 @@ def _open(
 
 def _open_tar(name: str, stream: PeekedStream) -> Iterator[Opened]:
     """Every document in a tar archive, which is held in memory: those before a damage, and what is damaged."""
-    members: list[tuple[str, bytes]] = []
+    members: dict[str, bytes] = {}
+    total = 0
     problem = ""
     try:
-        for member, content in _members(stream):
-            members.append((member, content))
+        # As a stream, since seeking back in a compressed file would decompress it again from its start.
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_TarHeader) as archive:
+            for member in archive:
+                archive.members = []  # pyright: ignore[reportAttributeAccessIssue]  # else it keeps them all
+                # "." and ".." hide nothing: `tar cf runs.tar .` begins every name with "./".
+                parts = [part for part in member.name.split("/") if part not in (".", "..")]
+                content = archive.extractfile(member) if member.isreg() else None
+                if content is None or not _is_data(member.name) or any(part[:1] == "." for part in parts):
+                    continue
+                total += abs(member.size)
+                if total > _TAR_BYTES:
+                    raise ReadError(f"it is an archive of more than {_TAR_BYTES >> 20} MiB: unpack it, name the folder")
+                try:
+                    members[member.name] = content.read()
+                except ReadError as error:
+                    raise ReadError(_CUT_OFF) from error
         # What compresses the archive says at its very end whether all of it was right.
         while stream.read(1 << 20):
             pass
     except (tarfile.TarError, OSError) as error:  # no further member can be found
         problem = _why_unreadable(error)
-    beside = {posixpath.normpath(member): content for member, content in members}
+    beside = {posixpath.normpath(member): content for member, content in members.items()}
 
     def find(path: str) -> IO[bytes] | None:
         return io.BytesIO(beside[path]) if path in beside else None
 
-    for member, content in members:
+    for member, content in members.items():
         yield from _open(f"{name}!{member}", member, io.BytesIO(content), find)
     problem = problem or stream.reason
     if problem or not members:
@@ -330,30 +345,6 @@ class _TarHeader(tarfile.TarInfo):
                 raise
             reason = _CUT_OFF if kind == "TruncatedHeaderError" else "it is no tar archive, or it is damaged"
             raise ReadError(reason) from error
-
-
-def _members(stream: PeekedStream) -> Iterator[tuple[str, bytes]]:
-    """The files of a tar archive that may hold runs, by name, in its order."""
-    total = 0
-    # As a stream, since seeking back in a compressed file would decompress it again from its start.
-    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_TarHeader) as archive:
-        for member in archive:
-            archive.members = []  # pyright: ignore[reportAttributeAccessIssue]  # else it keeps them all
-            # "." and ".." hide nothing: `tar cf runs.tar .` begins every name with "./".
-            parts = [part for part in member.name.split("/") if part not in (".", "..")]
-            if not member.isreg() or not _is_data(member.name) or any(part[:1] == "." for part in parts):
-                continue
-            total += abs(member.size)
-            if total > _TAR_BYTES:
-                raise ReadError(f"it is an archive of more than {_TAR_BYTES >> 20} MiB: unpack it, name the folder")
-            content = archive.extractfile(member)
-            data = b""
-            try:
-                if content is not None:
-                    data = content.read()
-                yield member.name, data
-            except ReadError as error:
-                raise ReadError(_CUT_OFF) from error
 
 
 def _suffix(head: bytes, name: str) -> str:

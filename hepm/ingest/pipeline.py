@@ -14,7 +14,7 @@ from hepm.embed import Embedder
 from hepm.graph.changes import replaces
 from hepm.graph.delta import RunRecord
 from hepm.graph.lessons.rows import PENDING, Answer, Exposure, LessonRow, Reported
-from hepm.graph.rows import Added, Aliases, Float32Array, Known, RecordParser, ToolRow
+from hepm.graph.rows import Aliases, Float32Array, Known, RecordParser, ToolRow
 from hepm.graph.store import Store
 from hepm.ingest.formats.exported import Carried, Content
 from hepm.ingest.formats.hepm import parse_run, parse_stored, write_run
@@ -119,43 +119,35 @@ class IngestReport:
         return {key: value for key, value in values.items() if value or key not in _IF_ANY}
 
 
+@dataclass(slots=True)
 class Pipeline:
     """Writes runs into one namespace of a store.
 
-    Args:
+    Attributes:
         embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
         takes_carried: Whether what an export holds besides runs is stored, too.
         review: Whether the lessons of an export are pending until somebody approves them.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        embedder: Embedder | None,
-        *,
-        namespace: str,
-        takes_carried: bool = False,
-        review: bool = False,
-    ) -> None:
-        self._store = store
-        self._embedder = embedder
-        self._namespace = namespace
-        self._takes_carried = takes_carried
-        self._review = review
-        self.report = IngestReport()
+    store: Store
+    embedder: Embedder | None
+    namespace: str
+    takes_carried: bool = False
+    review: bool = False
+    report: IngestReport = field(default_factory=IngestReport)
 
     def run(
         self, items: Iterable[Prepared], *, tools: Sequence[Tool] = (), on_batch: ReportProgress | None = None
     ) -> IngestReport:
         """Set descriptions of tools, then store all runs that can be stored; bad records end up in the report."""
         if tools:
-            self._store.describe(tools, namespace=self._namespace)
+            self.store.describe(tools, namespace=self.namespace)
 
         # A program may have turned it off itself: then it stays off.
         was_on = gc.isenabled()
         gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
         try:
-            for batch in _batches(self._accepted(items), self._store.runs_a_batch):
+            for batch in _batches(self._accepted(items), self.store.runs_a_batch):
                 if isinstance(batch[0], Carried):
                     self._carry([item.content for item in batch if isinstance(item, Carried)])
                     continue
@@ -172,7 +164,7 @@ class Pipeline:
             if format_name is not None:
                 self.report.read += 1
                 self.report.by_format[format_name] += 1
-            if isinstance(item, RunRecord) or (isinstance(item, Carried) and self._takes_carried):
+            if isinstance(item, RunRecord) or (isinstance(item, Carried) and self.takes_carried):
                 yield item
             elif isinstance(item, Remark):
                 self.report.remark(item)
@@ -185,22 +177,22 @@ class Pipeline:
         for content in contents:
             by_kind.setdefault(type(content), []).append(content)
         if ToolRow in by_kind:
-            self._store.copy_tools(by_kind[ToolRow], namespace=self._namespace, replay=replay_with(self._embedder))
+            self.store.copy_tools(by_kind[ToolRow], namespace=self.namespace, replay=replay_with(self.embedder))
         lessons: list[LessonRow] = by_kind.get(LessonRow, [])
-        if self._review:
+        if self.review:
             # Whoever wrote the file may say of any lesson that runs taught it.
             for place, row in enumerate(lessons):
                 if not row.retired and row.kind != "notes":
                     lessons[place] = replace(row, retired=PENDING)
-        vectors = _vectors_of(dict.fromkeys([lesson.text for lesson in lessons]), self._embedder)
-        self.report.lessons += self._store.lessons.carry(
+        vectors = _vectors_of(dict.fromkeys([lesson.text for lesson in lessons]), self.embedder)
+        self.report.lessons += self.store.lessons.carry(
             lessons,
             vectors,
             reported=by_kind.get(Reported, ()),
             exposures=by_kind.get(Exposure, ()),
             answers=by_kind.get(Answer, ()),
-            namespace=self._namespace,
-            embedder=self._embedder.name if self._embedder and vectors else None,
+            namespace=self.namespace,
+            embedder=self.embedder.name if self.embedder and vectors else None,
         )
 
     def _add(self, read: Sequence[RunRecord]) -> None:
@@ -215,27 +207,22 @@ class Pipeline:
             wholes = _joined_parts(parts)
             further[run_id] = len(parts) - len(wholes)
             # A run without a label has the one that its reward stands for, by the store's own threshold.
-            runs += [whole.graded(self._store.header.success_from) for whole in wholes]
-        known = self._store.find_known([*by_id], namespace=self._namespace)
+            runs += [whole.graded(self.store.header.success_from) for whole in wholes]
+        known = self.store.find_known([*by_id], namespace=self.namespace)
         # What is stored already is not embedded again: that is most of the time of an ingest.
         new = [run for run in runs if run.id not in known or replaces(run, known[run.id])]
-        added = self._store.add(
+        added = self.store.add(
             runs,
-            embed_texts(new, self._embedder),
-            namespace=self._namespace,
-            replay=replay_with(self._embedder),
-            embedder=None if self._embedder is None else self._embedder.name,
+            embed_texts(new, self.embedder),
+            namespace=self.namespace,
+            replay=replay_with(self.embedder),
+            embedder=None if self.embedder is None else self.embedder.name,
             join=_whole_of,
         )
-        self.report.duplicates += sum([further.pop(run_id, 0) for run_id in added.duplicates])
-        self.report.joined += further.total()
-        self._report_added(added)
-
-    def _report_added(self, added: Added) -> None:
         report = self.report
         report.stored += len(added.stored)
-        report.duplicates += len(added.duplicates)
-        report.joined += len(added.joined)
+        report.duplicates += len(added.duplicates) + sum([further.pop(run_id, 0) for run_id in added.duplicates])
+        report.joined += len(added.joined) + further.total()
         for run in added.runs:
             report.distrusted += not run.trusted
             report.unlabelled += run.success is None and run.trusted
@@ -286,15 +273,11 @@ def _whole_of(run: RunRecord, known: Known, record: str) -> str | None:
     whole = joined([before, after])
     if whole is not None:
         return write_run(whole)
-    if _may_be_replaced(known, run) and _continues(after, before):
-        return run.record
-    return None
-
-
-def _may_be_replaced(stored: Known, run: RunRecord) -> bool:
-    if stored.success is None:
-        return not stored.derived  # else its label was removed by hand
-    return stored.derived or stored.success == run.success
+    if known.success is None:
+        may_be_replaced = not known.derived  # else its label was removed by hand
+    else:
+        may_be_replaced = known.derived or known.success == run.success
+    return run.record if may_be_replaced and _continues(after, before) else None
 
 
 def _continues(after: Trajectory, before: Trajectory) -> bool:

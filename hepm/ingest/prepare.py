@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,14 +29,13 @@ from hepm.ingest.records import (
     Rejection,
     content_digest,
     is_record,
-    with_calls,
-    with_turns,
+    with_texts,
 )
 from hepm.ingest.redact import Redactor
 from hepm.ingest.side_by_side import answers_in_order
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
-from hepm.types import DISTRUSTED, OWN_STATES, Object, Outcome, Tool, ToolCall, Trajectory, Turn
+from hepm.types import DISTRUSTED, OWN_STATES, Object, Outcome, Tool, Trajectory, Turn
 
 RunSource: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, tar archive or "-"; a run itself; or a record or all that a file may hold, as Python values."""
@@ -211,15 +211,12 @@ def _is_message(value: object) -> bool:
     return is_record(value) and type(getattr(value, "role", None)) is str
 
 
-def run_of(
-    trajectory: Trajectory, record: str, digest: str | None = None, *, aliases: Aliases | None = None
-) -> RunRecord:
+def run_of(trajectory: Trajectory, record: str, *, aliases: Aliases | None = None) -> RunRecord:
     """A trajectory as stores take it, with its `record` and the digest of its content.
 
     `aliases` are other names of tools, which become the tools' own.
     """
-    if digest is None:
-        digest = content_digest(trajectory)
+    digest = content_digest(trajectory)
     trajectory = with_own_names(trajectory, aliases or {})
     return RunRecord.of(trajectory, transitions(trajectory), digest=digest, record=record)
 
@@ -316,27 +313,16 @@ def exclude(run: Trajectory) -> Trajectory:
 
 def shorten(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
-    return with_turns(trajectory, _shorter_turn)
+    return with_texts(trajectory, _shorter_texts, shorter_result, _shorter)
 
 
-def _shorter_turn(turn: Turn) -> Turn:
+def _shorter_texts(turn: Turn) -> tuple[str, str]:
     limit = SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS
-    turn = with_calls(turn, _shorter_call)
-    text = _cut(turn.text, limit, hinted=True)
-    if text is turn.text:
-        return turn
-    return replace(turn, text=text)
-
-
-def _shorter_call(call: ToolCall) -> ToolCall:
-    result = call.result
-    if result is not None:
-        result = shorter_result(result)
-    arguments = _shorter(call.arguments)
-    if result == call.result and arguments == call.arguments:
-        return call
-    # Not replace(), which is slower: most runs have results to cut.
-    return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)
+    text = turn.text
+    if len(text) > limit:
+        # Hints go first, or a long block would leave no room for the rest.
+        text = _cut(without_hints(text), limit)
+    return text, turn.read
 
 
 def _shorter(value: Any) -> Any:
@@ -347,15 +333,10 @@ def _shorter(value: Any) -> Any:
         return {key: _shorter(member) for key, member in cast("Object", value).items()}
     if type(value) is list:
         return list(map(_shorter, cast("list[Any]", value)))
+    if isinstance(value, float) and not math.isfinite(value):  # of a run made by hand: JSON has no such number
+        return str(value)
     return value
 
 
-def _cut(text: str, limit: int, *, hinted: bool = False) -> str:
-    """A text cut to a length. Hints in a message go first, or a long block would leave no room for the rest."""
-    if len(text) <= limit:
-        return text
-    if hinted:
-        text = without_hints(text)
-        if len(text) <= limit:
-            return text
-    return text[: limit - 1] + CUT
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + CUT

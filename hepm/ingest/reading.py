@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,7 +25,8 @@ from hepm.ingest.formats import (
     tau,
     tau2,
 )
-from hepm.ingest.formats.document import RECORD_LIMIT, Document, Reader, RunOrigin, UnreadableError
+from hepm.ingest.formats.document import Document, Reader, RunOrigin, UnreadableError
+from hepm.ingest.formats.parts import counting_unread
 from hepm.ingest.records import Item, Items, ReadOptions, RecordError, Rejection, Remark, UnknownFile, decoded
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
@@ -61,14 +61,11 @@ _UNKNOWN: Final = "unknown"
 def read_runs(
     sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     options: ReadOptions | None = None,
-    *,
-    limit: int = RECORD_LIMIT,
 ) -> Iterator[tuple[str, Item]]:
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
         sources: Files, folders, globs, tar archives, "-" for stdin; or a single one.
-        limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Raises:
         FormatError: `options.format` is no reader's name.
     """
@@ -77,17 +74,15 @@ def read_runs(
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     # All names at once: a wrong type is an error before anything is read.
-    return _read_all([os.fspath(source) for source in sources], readers, options, limit)
+    return _read_all([os.fspath(source) for source in sources], readers, options)
 
 
-def _read_all(
-    sources: Sequence[str], readers: Sequence[Reader], options: ReadOptions, limit: int
-) -> Iterator[tuple[str, Item]]:
+def _read_all(sources: Sequence[str], readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
     for source in sources:
         empty: list[tuple[str, Item]] = []
         found = False
         for opened in open_source(source):
-            for name, item in _read_one(opened, readers, options, limit):
+            for name, item in _read_one(opened, readers, options):
                 if isinstance(item, Remark) and not item.kinds:
                     empty = [(name, item)]
                 else:
@@ -101,7 +96,6 @@ def _read_all(
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
     """Every run in what a program holds: a record, or all of a file. Rejections name its `number` among the sources."""
     readers = _chosen(options.format)
-    options = replace(options, unread=Counter())
     try:
         document = Document(_PYTHON, options, value=decoded(value))
     except RecordError as error:
@@ -156,14 +150,12 @@ def _chosen(format_name: str) -> Sequence[Reader]:
     return chosen
 
 
-def _read_one(
-    source: Opened, readers: Sequence[Reader], options: ReadOptions, limit: int
-) -> Iterator[tuple[str, Item]]:
+def _read_one(source: Opened, readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
     if isinstance(source, Rejection):
         yield _UNKNOWN, source
         return
     try:
-        document = Document(source.name, replace(options, unread=Counter()), source=source, limit=limit)
+        document = Document(source.name, options, source=source)
     except UnreadableError as error:
         yield _UNKNOWN, Rejection(source.name, None, str(error))
         return
@@ -195,16 +187,16 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
 
 def _with_remarks(items: Items, origin: RunOrigin) -> Items:
     """The items, each with a remark on the parts of messages that were left out of it."""
-    unread = origin.options.unread
-    for item in items:
-        yield item
-        if unread:
-            record = item.record if isinstance(item, Rejection) else item.id
-            kinds = {kind[:40]: count for kind, count in unread.items()}
-            left_out = ", ".join([f"{count:,} of the type {kind!r}" for kind, count in kinds.items()])
-            reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"
-            yield Remark(origin.name, record, reason, kinds)
-            unread.clear()
+    with counting_unread() as unread:
+        for item in items:
+            yield item
+            if unread:
+                record = item.record if isinstance(item, Rejection) else item.id
+                kinds = {kind[:40]: count for kind, count in unread.items()}
+                left_out = ", ".join([f"{count:,} of the type {kind!r}" for kind, count in kinds.items()])
+                reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"
+                yield Remark(origin.name, record, reason, kinds)
+                unread.clear()
 
 
 def _named(item: Item, reader: Reader, origin: RunOrigin) -> Item:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import date
@@ -20,6 +19,7 @@ from uuid import UUID
 from hepm.errors import FormatError
 from hepm.types import (
     DISTRUSTED,
+    JSON,
     JUDGED_AT,
     LEVEL,
     OUTCOME_BY,
@@ -35,8 +35,14 @@ from hepm.types import (
 SOLVED: Final = 1 - 1e-6
 """A reward that is a success by any threshold: benchmarks write 1.0, some after a sum of floats."""
 
-DECODER: Final = json.JSONDecoder(parse_constant=str)
-"""Turns NaN and Infinity into text, since they are not JSON: no such number reaches a reward or a vector."""
+
+def _number(text: str) -> float | str:
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+DECODER: Final = json.JSONDecoder(parse_constant=str, parse_float=_number)
+"""Turns NaN, Infinity and 1e999 into text: no such number reaches a reward or a vector, and JSON has none."""
 
 MAX_DEPTH: Final = 100
 """Deepest nesting of arguments: writing them later recurses, too."""
@@ -103,7 +109,6 @@ class ReadOptions:
         ids: "own" takes a record's id where it has one, "content" always hashes the content.
         command_names: Whether a shell call is named by its program, too ("Bash git"); None: for coding agents.
         inner_tool: More gateways, each with the path of its argument that names the tool it runs: "payload.tool".
-        unread: Counts parts of messages that a reader leaves out, as it does not know their kinds.
     """
 
     format: str = "auto"
@@ -113,7 +118,6 @@ class ReadOptions:
     ids: Literal["own", "content"] = "own"
     command_names: bool | None = None
     inner_tool: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
-    unread: Counter[str] = field(default_factory=Counter[str], compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.ids not in {"own", "content"}:
@@ -154,7 +158,7 @@ def identified(
         raise RecordError("the run holds no messages")
     model = about.get("model", "")
     digested = (about.get("environment", ""), about.get("task", ""), model, _digested(about.get("tags", {})))
-    turns, digest = _finite_and_digest(turns, digested)
+    digest = _hash(_content(turns, digested))
     # Only for its UnicodeEncodeError: the digest encodes all other texts.
     "".join((own_id, file_model, about.get("user", ""))).encode()
     about["model"] = model or file_model
@@ -171,7 +175,7 @@ def content_digest(trajectory: Trajectory) -> str:
         return _hash(_encode([t.id, t.environment, t.task]))
     # These tags are hepm's, not the run's.
     tags = {key: value for key, value in t.tags.items() if key not in _OWN_TAGS}
-    return _finite_and_digest(t.turns, (t.environment, t.task, t.model, _digested(tags)))[1]
+    return _hash(_content(t.turns, (t.environment, t.task, t.model, _digested(tags))))
 
 
 def _digested(tags: Mapping[str, str]) -> Mapping[str, str]:
@@ -197,6 +201,32 @@ def with_calls(turn: Turn, change: Callable[[ToolCall], ToolCall]) -> Turn:
     if all(map(is_, calls, turn.calls)):
         return turn
     return replace(turn, calls=calls)
+
+
+def with_texts(
+    run: Trajectory,
+    said: Callable[[Turn], tuple[str, str]],
+    result: Callable[[str], str],
+    arguments: Callable[[Mapping[str, JSON]], Mapping[str, JSON]],
+) -> Trajectory:
+    """The run with every text changed: what was `said` and read in a turn, results and arguments of calls."""
+
+    def changed_call(call: ToolCall) -> ToolCall:
+        new_result = call.result if call.result is None else result(call.result)
+        new_arguments = arguments(call.arguments)
+        if new_result == call.result and new_arguments == call.arguments:
+            return call
+        # Not replace(), which is slower: most runs have results to cut.
+        return ToolCall(call.name, new_arguments, new_result, call.error, call.latency_s, call.refused)
+
+    def changed(turn: Turn) -> Turn:
+        turn = with_calls(turn, changed_call)
+        text, read = said(turn)
+        if text == turn.text and read == turn.read:
+            return turn
+        return replace(turn, text=text, read=read)
+
+    return with_turns(run, changed)
 
 
 def check_calls(turns: Sequence[Turn], written: str, *, brackets: int = 2) -> None:
@@ -225,31 +255,14 @@ def _check_depth(value: Any, depth: int) -> None:
             _check_depth(item, depth + 1)
 
 
-def _finite_and_digest(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> tuple[tuple[Turn, ...], str]:
-    """The turns without infinite numbers ("1e999" is JSON), and the digest of the run.
-
-    The outcome is no part of it: a run whose label becomes known later is still the same run.
-    """
-    try:
-        return turns, _hash(_content(turns, about))
-    except UnicodeEncodeError:
-        raise
-    except ValueError:
-        # JSON refused a number: hardly any run holds one, so none is searched before.
-        turns = tuple([with_calls(turn, _finite_call) for turn in turns])
-        return turns, _hash(_content(turns, about))
-
-
-def _finite_call(call: ToolCall) -> ToolCall:
-    return replace(call, arguments=finite(call.arguments))
-
-
 def _hash(content: str) -> str:
     return blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
     """A text that differs between any two runs.
+
+    The outcome is no part of it: a run whose label becomes known later is still the same run.
 
     Texts are joined as they are, since encoding megabytes as JSON costs more than reading them; their lengths in the
     header keep them apart.

@@ -16,9 +16,9 @@ from functools import cache, lru_cache, partial
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
-from hepm.ingest.records import with_calls, with_turns
+from hepm.ingest.records import with_texts
 from hepm.ingest.secret_rules import API_KEYS, DEFAULT_RULES, LONG_WORD, MAY_NAME_A_SECRET, Rule
-from hepm.types import Tool, ToolCall, Trajectory, Turn
+from hepm.types import Tool, Trajectory
 
 Hook: TypeAlias = Callable[[str], str]
 
@@ -87,8 +87,7 @@ class Redactor:
         self.rules = tuple([rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules])
         self._finder = _finder_of(self.rules)
         self.hook = hook
-        # Texts without secrets; what is left of others; and what the hook made of both.
-        self._plain: set[str] = set()
+        # What is left of each text, and what the hook made of that.
         self._clean: dict[str, str] = {}
         self._hooked: dict[str, str] = {}
         self._characters = 0
@@ -104,7 +103,12 @@ class Redactor:
             clean = self._remembered(text)
             if clean != text:
                 raise InputError(f"its {what} holds a secret, {clean!r} without it: name the {what} otherwise")
-        t = with_turns(t, self._turn)
+        t = with_texts(
+            t,
+            lambda turn: (self._kept(turn.text), self._kept(turn.read)),
+            self._kept,
+            lambda arguments: _rewritten(arguments, self._kept, self._kind),
+        )
         # Without the hook, which does not see them.
         names: dict[str, Any] = {}
         for key in ("task", "environment", "model", "source"):
@@ -113,22 +117,6 @@ class Redactor:
         if tags == t.tags and all(getattr(t, key) == name for key, name in names.items()):
             return t
         return replace(t, tags=tags, **names)
-
-    def _turn(self, turn: Turn) -> Turn:
-        turn = with_calls(turn, self._call)
-        text, read = self._kept(turn.text), self._kept(turn.read)
-        if text is turn.text and read is turn.read:
-            return turn
-        return replace(turn, text=text, read=read)
-
-    def _call(self, call: ToolCall) -> ToolCall:
-        result = call.result
-        if result is not None:
-            result = self._kept(result)
-        arguments = _rewritten(call.arguments, self._kept, self._kind)
-        if result is call.result and arguments is call.arguments:
-            return call
-        return ToolCall(call.name, arguments, result, call.error, call.latency_s, call.refused)
 
     def _kept(self, text: str) -> str:
         """What is kept of a text of a run."""
@@ -141,19 +129,13 @@ class Redactor:
 
     def _remembered(self, text: str) -> str:
         """What `without_secrets` makes of a text: an environment returns the same ones again and again."""
-        if text in self._plain:
-            return text
-        clean = self._clean.get(text)
-        if clean is None:
+        if text not in self._clean:
             if self._characters > _REMEMBERED:
-                self._plain, self._clean, self._hooked, self._characters = set(), {}, {}, 0
+                self._clean, self._hooked, self._characters = {}, {}, 0
             self._characters += len(text)
             clean = self.without_secrets(text)
-            if clean == text:
-                self._plain.add(text)
-                return text
-            self._clean[text] = clean
-        return clean
+            self._clean[text] = text if clean == text else clean  # so that one of two equal texts is kept
+        return self._clean[text]
 
     def text(self, text: str) -> str:
         """One text without secrets."""

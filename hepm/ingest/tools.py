@@ -7,16 +7,14 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.fields import as_object, is_list, is_object, list_at, object_at, text_at, value_at
+from hepm.ingest.fields import as_list, as_object, is_list, object_at, text_at, value_at
 from hepm.ingest.files import STREAM_ERRORS, open_file
-from hepm.ingest.records import DECODER, MAX_NAME, RecordError, decoded, is_record, without_surrogates
+from hepm.ingest.records import DECODER, MAX_NAME, RecordError, decoded, decoded_text, is_record
 from hepm.ingest.transitions import own_tool
-from hepm.types import Tool
-
-_SPEC: Final = ("type", "name", "description", "parameters", "inputSchema", "input_schema", "function", "custom")
+from hepm.types import Object, Tool
 
 
 def listed_tools(definitions: list[Any]) -> tuple[Tool, ...]:
@@ -42,14 +40,14 @@ def _tool(definition: Any) -> Tool:
     """Chat Completions wrap a tool in "function", Responses do not; MCP has "inputSchema" for "parameters"."""
     record = as_object(definition, "a tool")
     for key in ("function", "custom", "toolSpec"):
-        if key in record:
+        if record.get(key) is not None:
             record = as_object(record[key], repr(key))
     name = text_at(record, "name")
     if not name.strip():
         # Tools that a provider runs itself ({"type": "web_search"}) are called by their type.
         name = text_at(record, "type")
-    parameters = next((key for key in ("parameters", "inputSchema", "input_schema") if record.get(key)), "parameters")
-    schema = object_at(record, parameters)
+    schemas = (object_at(record, key) for key in ("parameters", "inputSchema", "input_schema"))
+    schema = next(filter(None, schemas), Object())
     if schema.keys() == {"json"}:  # Bedrock's
         schema = object_at(schema, "json")
     return Tool(name, text_at(record, "description"), schema)
@@ -82,7 +80,7 @@ def _listed_tools(tools: tuple[object, ...]) -> tuple[Tool, ...]:
             elif isinstance(tool, str):
                 listed.append(Tool(tool))
             else:
-                listed.append(_of_object(tool))
+                listed.append(_tool(decoded(tool)))
             if len(listed[-1].name) > MAX_NAME:
                 raise RecordError(f"its name has more than {MAX_NAME} characters")
         except (RecordError, ValueError) as error:
@@ -94,27 +92,12 @@ def _listed_tools(tools: tuple[object, ...]) -> tuple[Tool, ...]:
 
 def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
     """Tools without those of hepm itself, which an agent with its MCP server has beside its own."""
-    return tuple([tool for tool in tools if not own_tool(tool.name, _arguments(tool))])
-
-
-def _arguments(tool: Tool) -> Iterable[str]:
-    properties = tool.parameters.get("properties")
-    if isinstance(properties, Mapping):
-        return properties
-    return ()
-
-
-def _of_object(tool: object) -> Tool:
-    if isinstance(tool, Mapping):
-        parts = cast("Mapping[str, object]", tool)
-    else:
-        parts = {key: getattr(tool, key, None) for key in _SPEC}
-    definition: dict[str, object] = {}
-    for key in _SPEC:
-        value = parts.get(key)
-        if value is not None:  # OpenAI's objects have all attributes, most of them None
-            definition[key] = value
-    return _tool(decoded(definition))
+    others: list[Tool] = []
+    for tool in tools:
+        properties = tool.parameters.get("properties")
+        if not own_tool(tool.name, properties if isinstance(properties, Mapping) else ()):
+            others.append(tool)
+    return tuple(others)
 
 
 def _shown(value: object) -> str:
@@ -135,26 +118,16 @@ def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
     expected = "it should hold an OpenAI tool list or an MCP tools/list result"
     try:
         with open_file(Path(file_name)) as stream:
-            content = without_surrogates(json.loads(stream.read()))
-    except OSError as error:
-        raise InputError(f"{file_name} cannot be read: {error.strerror or error}") from error
+            content = decoded_text(stream.read().decode("utf-8-sig"))
     except STREAM_ERRORS as error:
-        raise InputError(f"{file_name} cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{file_name} cannot be read: {reason}") from error
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{file_name} is not JSON ({error}); {expected}") from error
+    listed = content
+    if not is_list(content):  # an answer of MCP's: {"result": {"tools": [...]}} or {"tools": [...]}
+        listed = value_at(content, "result.tools|tools")
     try:
-        return list(_without_own(map(_tool, _definitions(content))))
+        return list(_without_own(map(_tool, as_list(listed, "'tools'"))))
     except (RecordError, ValueError) as error:
         raise FormatError(f"{file_name}: {error}; {expected}") from error
-
-
-def _definitions(content: Any) -> list[Any]:
-    """The list in a file of tools: a bare one, or MCP's {"result": {"tools": [...]}} or {"tools": [...]}."""
-    if is_list(content):
-        return content
-    record = as_object(content, "the content")
-    if is_object(record.get("result")):
-        record = record["result"]
-    if "tools" not in record:
-        raise RecordError("it is an object without 'tools'")
-    return list_at(record, "tools")

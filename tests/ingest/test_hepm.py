@@ -66,7 +66,8 @@ def test_a_number_beyond_all_floats_is_refused(tmp_path: Path, key: str, number:
     record = {"hepm": 1, "id": "odd", "turns": [{"role": "assistant", "calls": [call]}]}
     path = tmp_path / "run.json"
     path.write_text(json.dumps(record if key == "latency_s" else {**record, key: "@"}).replace('"@"', number))
-    assert read_reason(path) == f"{key!r} is too large a number"
+    reason = "is too large a number" if number.isdecimal() else f'is "{number}", not a number'
+    assert read_reason(path) == f"{key!r} {reason}"
 
 
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from hepm.ingest.fields import as_list, as_object, flag_at, text_at, unix_time
+from hepm.ingest.fields import as_list, flag_at, text_at, unix_time
 from hepm.ingest.formats.document import Document, record_reader
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import filled, graded
 from hepm.types import Object, Trajectory
-
-
-def _recognises(document: Document) -> bool:
-    keys = document.keys
-    return "suite_name" in keys and "messages" in keys and ("user_task_id" in keys or "pipeline_name" in keys)
 
 
 def _run(record: Object, document: Document) -> Trajectory:
@@ -27,7 +22,7 @@ def _run(record: Object, document: Document) -> Trajectory:
     injection = text_at(record, "injection_task_id")
     return document.run(
         "",
-        chat_turns(list(map(_message, as_list(record.get("messages"), "'messages'")))),
+        chat_turns(as_list(record.get("messages"), "'messages'")),
         graded(reward),
         environment="agentdojo-" + text_at(record, "suite_name"),
         # The attackers' goals are also run as tasks of their own, without a user task.
@@ -38,13 +33,4 @@ def _run(record: Object, document: Document) -> Trajectory:
     )
 
 
-def _message(value: Any) -> Object:
-    """A message as OpenAI's. A result has an `error`, which is null where the call went well."""
-    message = as_object(value, "a message")
-    if message.get("role") != "tool" or "error" not in message:
-        return message
-    error = message["error"]
-    return {**message, "is_error": bool(error), "content": message.get("content") or error}
-
-
-READER: Final = record_reader("agentdojo", _recognises, _run)
+READER: Final = record_reader("agentdojo", lambda document: {"suite_name", "messages"} <= document.keys, _run)

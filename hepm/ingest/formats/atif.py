@@ -6,6 +6,8 @@ extra.hepm.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final
 
 from hepm.ingest.fields import (
@@ -22,17 +24,13 @@ from hepm.ingest.fields import (
     value_at,
 )
 from hepm.ingest.formats.document import Document, Reader, RunOrigin
-from hepm.ingest.formats.turns import OpenCall, TurnBuilder
+from hepm.ingest.formats.turns import plain_turns
 from hepm.ingest.records import SOLVED, Items, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
-from hepm.types import Object, Outcome, Role, Trajectory
+from hepm.types import Object, Outcome, Trajectory
 
 _KNOWN_MINOR: Final = 8
-_ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "agent": "assistant"}
-
-
-def _recognises(document: Document) -> bool:
-    return {"schema_version", "steps"} <= document.keys or _is_trial_result(document)
+_ROLES: Final = {"system": "system", "user": "user", "agent": "assistant"}
 
 
 def _is_trial_result(document: Document) -> bool:
@@ -41,19 +39,12 @@ def _is_trial_result(document: Document) -> bool:
 
 
 def _read(document: Document) -> Items:
-    if not _is_trial_result(document):
-        trial = _trial_result(document)
-        yield from document.each(lambda record: _run(record, document, trial))
-
-
-def _trial_result(document: Document) -> Object:
-    """Harbor's result.json of this trial; empty if there is none."""
+    if _is_trial_result(document):
+        return iter(())
     # Harbor writes agent/trajectory.json into a trial's folder; others put it right there.
-    for path in ("result.json", "../result.json"):
-        value = document.beside(path)
-        if "verifier_result" in value:
-            return value
-    return {}
+    beside = map(document.beside, ("result.json", "../result.json"))
+    trial = next((found for found in beside if "verifier_result" in found), Object())
+    return document.each(lambda record: _run(record, document, trial))
 
 
 def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
@@ -61,42 +52,28 @@ def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
     _check_version(record.get("schema_version"))
     agent = object_at(record, "agent")
     own = object_at(record, "extra.hepm")
-    steps = objects_at(record, "steps", "a step")
-    environment, task, outcome = _labelled(record, own, trial)
+    # After a compaction of its context an agent's log repeats earlier steps.
+    steps = [step for step in objects_at(record, "steps", "a step") if not step.get("is_copied_context")]
+    if own:  # as hepm wrote them
+        environment, task = text_at(own, "environment"), text_at(own, "task")
+        outcome = graded(number_at(own, "reward"), flag_at(own, "success"))
+    else:  # as Harbor did
+        environment, task = text_at(trial, "source"), text_at(trial, "task_name")
+        outcome = _trial_outcome(trial)
     tags = {key: text_at(own["tags"], key) for key in object_at(own, "tags")}
-    builder = TurnBuilder()
-    for step in steps:
-        # After a compaction of its context an agent's log repeats earlier steps.
-        if not step.get("is_copied_context"):
-            _add_step(builder, step)
+    models = [text_at(step, "model_name") for step in steps if step.get("source") == "agent"]
     return origin.run(
         text_at(record, "trajectory_id", "session_id"),
-        builder.build(),
+        plain_turns(list(chain.from_iterable(map(_messages, steps)))),
         outcome,
         environment=environment,
         task=task,
-        model=text_at(agent, "model_name") or _model_of(steps),
+        model=text_at(agent, "model_name") or next(filter(None, models), ""),
         user=text_at(own, "user"),
         ended_at=first_time(reversed(steps), "timestamp"),
         tags={**tags, **filled(agent=tags.get("agent") or text_at(agent, "name"))},
         tools=listed_tools(list_at(agent, "tool_definitions")),
     )
-
-
-def _labelled(record: Object, own: Object, trial: Object) -> tuple[str, str, Outcome]:
-    """The environment, the task and the outcome: as hepm wrote them, or Harbor."""
-    if own:
-        return (
-            text_at(own, "environment"),
-            text_at(own, "task"),
-            graded(number_at(own, "reward"), flag_at(own, "success")),
-        )
-    return text_at(trial, "source"), text_at(trial, "task_name"), _trial_outcome(trial)
-
-
-def _model_of(steps: Objects) -> str:
-    models = (text_at(step, "model_name") for step in steps if step.get("source") == "agent")
-    return next(filter(None, models), "")
 
 
 def _check_version(version: Any) -> None:
@@ -123,24 +100,28 @@ def _trial_outcome(trial: Object) -> Outcome:
     return Outcome(mean, mean >= SOLVED)
 
 
-def _add_step(builder: TurnBuilder, step: Object) -> None:
-    source = step.get("source")
-    role = _ROLES.get(str(source))
-    if role is None:
-        raise RecordError(f"a step has the unknown source {str(source)[:40]!r}")
-    calls: list[OpenCall] = []
+def _messages(step: Object) -> Iterator[Object]:
+    """A step as OpenAI's messages: a text with calls, and their results."""
+    source = str(step.get("source"))
+    if source not in _ROLES:
+        raise RecordError(f"a step has the unknown source {source[:40]!r}")
+    calls: Objects = []
     for call in objects_at(step, "tool_calls", "a tool call"):
-        calls.append(OpenCall(call.get("tool_call_id"), call.get("function_name"), call.get("arguments")))
+        function = {"name": call.get("function_name"), "arguments": call.get("arguments")}
+        calls.append({"id": call.get("tool_call_id"), "function": function})
     text = plain_text(step.get("message"))
     results = objects_at(object_at(step, "observation"), "results", "a result")
     # A step that only brings results back is no message of its own.
     if text or calls or not results:
-        builder.add(role, text, calls)
+        yield {"role": _ROLES[source], "content": text, "tool_calls": calls}
     for result in results:
         failed = value_at(result, "extra.is_error")
         if failed is None and value_at(result, "extra.error"):
             failed = True
-        builder.add_result(result.get("source_call_id"), plain_text(result.get("content")), failed)
+        text = plain_text(result.get("content"))
+        yield {"role": "tool", "tool_call_id": result.get("source_call_id"), "content": text, "is_error": failed}
 
 
-READER: Final = Reader("atif", _recognises, _read)
+READER: Final = Reader(
+    "atif", lambda document: {"schema_version", "steps"} <= document.keys or _is_trial_result(document), _read
+)

@@ -114,7 +114,7 @@ def read_record(record: Object, origin: RunOrigin) -> Trajectory:
     tags = _tags(record)
     return origin.run(
         text_at(record, "id", "session_id"),
-        chat_turns(system + as_list(messages, "'messages'"), origin.options.unread),
+        chat_turns(system + as_list(messages, "'messages'")),
         outcome,
         environment=text_at(record, "environment", "domain"),
         task=text_at(record, "task_id", "task"),

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -30,7 +29,7 @@ from hepm.ingest.fields import (
     value_at,
 )
 from hepm.ingest.formats.message_layouts import chat_messages, is_langchain, langchain_content
-from hepm.ingest.formats.parts import Unread, result_text
+from hepm.ingest.formats.parts import counting_unread, result_text, unread_parts
 from hepm.ingest.formats.spans import Score, TraceSpan
 from hepm.ingest.records import ReadOptions, RecordError
 from hepm.types import Object
@@ -129,39 +128,17 @@ def otlp_value(value: Any) -> Any:
     return None
 
 
-def read_span(
-    span: TraceSpan, about: Object, events: Iterable[tuple[str, Object]], resource: Object, options: ReadOptions
-) -> TraceSpan:
-    """Fill in what the attributes of a span and of its resource say, and its events of messages and evaluations."""
+def _read_events(span: TraceSpan, about: Object, events: Iterable[tuple[str, Object]]) -> Objects:
+    """The messages in events; evaluations go to the span, and what an exception says to its attributes."""
     messages: Objects = []
     for name, event in events:
         if name.startswith("gen_ai.evaluation"):
             span.scores += _scores(event)
         elif name == "exception":
-            about.setdefault("exception.message", event.get("exception.message"))
-            about.setdefault("exception.type", event.get("exception.type"))
+            about |= {**event, **about}
         elif name.startswith("gen_ai."):
-            messages += event_messages(name, event, options.unread)
-    span.scores += _scores(about)
-    for key in (options.reward_key, options.success_key, options.label_key):
-        if isinstance(about.get(key), bool | int | float | str):
-            span.scores.append((key, about[key], None))
-    span.kind = _kind_of(span, about)
-    if span.kind == "tool":
-        _read_tool(span, about, messages)
-    elif span.kind == "model" or not span.parent.strip("0"):  # a root's parent is empty, or zeros
-        _read_messages(span, about, messages, options.unread)
-    service = _text(resource, "service.name")
-    if service.startswith(_NO_SERVICE):  # "unknown_service:python"
-        service = ""
-    span.session = span.session or _text(about, *_SESSIONS)
-    span.about = {
-        "environment": service,
-        "user": _text(about, *_USERS),
-        "model": _text(about, *_MODELS) if span.kind == "model" else "",
-        "agent": _text(about, *_AGENTS),
-    }
-    return span
+            messages += event_messages(name, event)
+    return messages
 
 
 def _kind_of(span: TraceSpan, about: Object) -> Kind:
@@ -209,16 +186,16 @@ def _read_tool(span: TraceSpan, about: Object, messages: Objects) -> None:
         span.result = _text(about, "exception.message", "error.message") or None
 
 
-def _read_messages(span: TraceSpan, about: Object, messages: Objects, unread: Unread) -> None:
+def _read_messages(span: TraceSpan, about: Object, messages: Objects) -> None:
     system = parsed_json(_first(about, ("gen_ai.system_instructions", "system_instructions")))
     if is_list(system):
         system = [{"role": "system", "parts": system}]
-    given = messages_in(_first(about, _GIVEN), "user", unread)
-    answer = messages_in(_first(about, _ANSWERS), "assistant", unread)
+    given = messages_in(_first(about, _GIVEN), "user")
+    answer = messages_in(_first(about, _ANSWERS), "assistant")
     if messages:
         given = given or [message for message in messages if message.get("choice") is None]
         answer = answer or [message for message in messages if message.get("choice")]
-    span.given = messages_in(system, "system", unread) + given
+    span.given = messages_in(system, "system") + given
     span.answer = answer
     for name in _TOOLS:
         for tool in map(parsed_json, _listed(about, name)):
@@ -227,7 +204,7 @@ def _read_messages(span: TraceSpan, about: Object, messages: Objects, unread: Un
                 span.tools.append(described.get("json_schema", tool))
 
 
-def event_messages(name: str, event: Object, unread: Unread) -> Objects:
+def event_messages(name: str, event: Object) -> Objects:
     """The messages in an event, or a record of a log, of the GenAI conventions."""
     body = {**event, "tool_calls": parsed_json(event.get("tool_calls"))}
     role = name.removeprefix("gen_ai.").removesuffix(".message")
@@ -237,17 +214,17 @@ def event_messages(name: str, event: Object, unread: Unread) -> Objects:
         if not is_object(message):
             message = {"content": result_text(message)}
         found = messages_in(
-            _with_parts({"role": "assistant", "tool_calls": body["tool_calls"], **message}), "assistant", unread
+            _with_parts({"role": "assistant", "tool_calls": body["tool_calls"], **message}), "assistant"
         )
         found = [{**message, "choice": True} for message in found]
     elif name.endswith(".message"):
         message = {"role": role, "tool_call_id": body.get("id"), **body}
         if role != "tool":  # whose results may be lists of anything
             message = _with_parts(message)
-        found = messages_in(message, role, unread)
+        found = messages_in(message, role)
     else:
         span = TraceSpan("", "", name=name)
-        _read_messages(span, event, [], unread)
+        _read_messages(span, event, [])
         found = [*span.given, *[{**message, "choice": True} for message in span.answer]]
     return found
 
@@ -364,11 +341,8 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def messages_in(value: Any, role: str, unread: Unread) -> Objects:
-    """The messages of a model's input or output; none where they cannot be read: the rest of the span can.
-
-    `unread` counts what is left out, as often as it is in one span: each repeats the messages before it.
-    """
+def messages_in(value: Any, role: str) -> Objects:
+    """The messages of a model's input or output; none where they cannot be read: the rest of the span can."""
     value = parsed_json(value)
     if is_object(value) and value.get("object") == "response":  # OpenAI's, whole
         value = value.get("output")
@@ -376,15 +350,16 @@ def messages_in(value: Any, role: str, unread: Unread) -> Objects:
     messages: Objects = []
     if any("event.name" in item for item in items):  # pydantic-ai's
         for item in items:
-            messages += event_messages(str(item.get("event.name")), item, unread)
+            messages += event_messages(str(item.get("event.name")), item)
         return messages
-    left_out: Unread = Counter()
-    try:
-        messages = chat_messages(value, role, left_out)
-    except RecordError:
-        left_out["messages that cannot be read"] += 1
-    for kind, times in left_out.items():
-        unread[kind] = max(unread[kind], times)
+    with counting_unread() as left_out:
+        try:
+            messages = chat_messages(value, role)
+        except RecordError:
+            left_out["messages that cannot be read"] += 1
+    # As often as in one span: each repeats the messages before it.
+    unread = unread_parts()
+    unread |= left_out
     return messages
 
 
@@ -418,7 +393,7 @@ class SpanLayout(NamedTuple):
         self,
         record: Object,
         options: ReadOptions,
-        events: Sequence[tuple[str, Object]] = (),
+        events: Iterable[tuple[str, Object]] = (),
         resource: Object | None = None,
     ) -> TraceSpan:
         """The span of a record with its `events`, and the attributes of its `resource`; RecordError if it has no id."""
@@ -445,12 +420,26 @@ class SpanLayout(NamedTuple):
         failed = status in self.failed or bool(record.get("error")) or about.get("error") is True
         if failed or span.end is not None or about.get("output.value") is not None:
             span.error = failed  # of one that is under way nothing is known
-        service = text_at(record, self.service)
-        if service == "default":  # what tracers write where none is set
+        messages = _read_events(span, about, events)
+        span.scores += _scores(about)
+        for key in (options.reward_key, options.success_key, options.label_key):
+            if isinstance(about.get(key), bool | int | float | str):
+                span.scores.append((key, about[key], None))
+        span.kind = _kind_of(span, about)
+        if span.kind == "tool":
+            _read_tool(span, about, messages)
+        elif span.kind == "model" or not span.parent.strip("0"):  # a root's parent is empty, or zeros
+            _read_messages(span, about, messages)
+        service = text_at(record, self.service) or _text(resource or {}, "service.name")
+        if service == "default" or service.startswith(_NO_SERVICE):  # what tracers write where none is set
             service = ""
-        read_span(span, about, events, resource or {"service.name": service}, options)
-        if kind.lower() == "agent":
-            span.about["agent"] = span.name
+        span.session = span.session or _text(about, *_SESSIONS)
+        span.about = {
+            "environment": service,
+            "user": _text(about, *_USERS),
+            "model": _text(about, *_MODELS) if span.kind == "model" else "",
+            "agent": span.name if kind.lower() == "agent" else _text(about, *_AGENTS),
+        }
         return span
 
 

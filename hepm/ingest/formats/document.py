@@ -15,13 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import PurePosixPath
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
 from hepm.ingest.files import PeekedStream, SourceFile, printable
 from hepm.ingest.records import (
     DECODER,
-    Item,
     Items,
     ReadOptions,
     RecordError,
@@ -32,7 +31,7 @@ from hepm.ingest.records import (
 from hepm.types import Object, Outcome, Trajectory, Turn
 
 RECORD_LIMIT: Final = 64 << 20
-"""Default limit of one line, in bytes. A document that is one JSON value may be four times as long."""
+"""Limit of one line, in bytes. A document that is one JSON value may be four times as long."""
 
 HEAD: Final = 16 << 20
 """Bytes in which lines are looked for; only of a longer document more is read before it is known to have none."""
@@ -50,6 +49,7 @@ _WRAPPERS: Final = (
 """Keys under which APIs and exports list what a bare list would hold, too."""
 
 Build: TypeAlias = Callable[[Object], Trajectory]
+Built = TypeVar("Built")
 
 
 class UnreadableError(RecordError):
@@ -75,7 +75,7 @@ class RunOrigin:
         """A rejection of one record, or of the whole if `record` is None."""
         return Rejection(self.name, record, reason)
 
-    def built(self, number: int | str | None, value: Any, build: Build) -> Item:
+    def built(self, number: int | str | None, value: Any, build: Callable[[Object], Built]) -> Built | Rejection:
         """What `build` makes of one record, or why it cannot."""
         if isinstance(value, RecordError):
             return self.rejected(number, str(value))
@@ -112,7 +112,6 @@ class Document(RunOrigin):
         *,
         value: Any = None,
         source: SourceFile | None = None,
-        limit: int = RECORD_LIMIT,
     ) -> None:
         super().__init__(name, options)
         self.path = PurePosixPath()
@@ -121,7 +120,6 @@ class Document(RunOrigin):
         self.is_lines = False
         self.first: Any = None
         self._source = source
-        self._limit = limit
         self._value: Any = None
         self._records: list[Any] = []
         self._first_lines: list[bytes] = []
@@ -135,7 +133,8 @@ class Document(RunOrigin):
         # One byte more tells a document of that size from a longer one.
         head = stream.look(HEAD + 1)
         is_whole = len(head) <= HEAD
-        _refuse_other_encodings(head)
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in head[:1024]:
+            raise UnreadableError("it is a binary file, or text in UTF-16 or UTF-32: convert it to UTF-8")
         if is_whole:
             with suppress(ValueError, RecursionError, MemoryError):
                 self._take_value(DECODER.decode(head.decode("utf-8-sig")))
@@ -153,7 +152,7 @@ class Document(RunOrigin):
             self.is_lines = True
             self.keys = set(_KEY.findall(head[:_CHUNK].decode("utf-8", "replace")))
         else:
-            values = _values_of(stream, 4 * self._limit)
+            values = _values_of(stream, 4 * RECORD_LIMIT)
             self._take_value(values[0] if len(values) == 1 else values)
             self.is_list = head.lstrip()[:1] == b"["
 
@@ -198,7 +197,7 @@ class Document(RunOrigin):
     def records(self) -> Iterator[tuple[int, Any]]:
         """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
         if self.is_lines and self._source is not None:
-            return _line_records(self._source.stream, self._limit)
+            return _line_records(self._source.stream)
         return iter(enumerate(self._records, 1))
 
     def content_beside(self, path: str) -> bytes:
@@ -230,15 +229,11 @@ class Document(RunOrigin):
     def take(self, add: Callable[[Object], Iterable[str] | None]) -> Iterator[Rejection]:
         """Hand every record to `add`, which may say what it refuses in one; a rejection for each reason."""
         for number, value in self.records():
-            try:
-                if isinstance(value, RecordError):
-                    raise value
-                for reason in add(as_object(value, "the record")) or ():
-                    yield self.rejected(number, reason)
-            except RecordError as error:
-                yield self.rejected(number, str(error))
-            except RecursionError as error:
-                yield self.rejected(number, why_undecoded(error))
+            refused = self.built(number, value, lambda record: [*(add(record) or ())])
+            if isinstance(refused, Rejection):
+                yield refused
+            else:
+                yield from [self.rejected(number, reason) for reason in refused]
 
     def conversations(self, is_message: Callable[[Any], bool], build: Build) -> Items:
         """A run of each record, and one of all messages that stand alone in the file.
@@ -286,17 +281,17 @@ def record_reader(
     return Reader(name, recognises, lambda document: document.each(lambda record: build(record, document)))
 
 
-def _line_records(stream: PeekedStream, limit: int) -> Iterator[tuple[int, Any]]:
+def _line_records(stream: PeekedStream) -> Iterator[tuple[int, Any]]:
     """The lines of a stream with their numbers, decoded; a RecordError for one that cannot be, or is too long."""
     reader = io.BufferedReader(stream, _CHUNK)
     number = 0
     for number in itertools.count(1):
-        line = reader.readline(limit + 1)
+        line = reader.readline(RECORD_LIMIT + 1)
         is_cut = line[-1:] != b"\n"
         if not line:
             break
-        if len(line) > limit and is_cut:
-            yield number, RecordError(f"it is longer than {limit:,} bytes, the limit for one record")
+        if len(line) > RECORD_LIMIT and is_cut:
+            yield number, RecordError(f"it is longer than {RECORD_LIMIT:,} bytes, the limit for one record")
             while line and line[-1:] != b"\n":
                 line = reader.readline(_CHUNK)
         elif not line.isspace():
@@ -360,13 +355,3 @@ def why_undecoded(error: Exception) -> str:
         message = error.msg.removesuffix(" at").removesuffix(" starting")
         return f"the JSON is broken: {message}"
     return f"the JSON cannot be used: {error}"  # an integer of thousands of digits
-
-
-def _refuse_other_encodings(head: bytes) -> None:
-    # Without a mark, "[" or "{" with zeros beside it: b"{\0" is UTF-16, b"{\0\0\0" UTF-32. Four zeros are no text.
-    has_zeros = b"\0" in head[:4].replace(b"\0\0\0\0", b"")
-    is_wide = has_zeros and (head[:1] in b"[{" or head[1:2] in b"[{")
-    if is_wide or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise UnreadableError("it is encoded as UTF-16 or UTF-32: convert it to UTF-8")
-    if b"\0" in head[:1024]:
-        raise UnreadableError("it is a binary file, not JSON")

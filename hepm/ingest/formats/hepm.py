@@ -41,11 +41,7 @@ _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False
 def run_of_record(record: Object) -> Trajectory:
     """The run of a decoded line, with the id and the source that it was stored with; else RecordError."""
     trajectory = _trajectory(record)
-    try:
-        line = _encode(_record(trajectory))
-    except ValueError:  # an infinite number, such as 1e999
-        trajectory = _trajectory(finite(record))
-        line = write_run(trajectory)
+    line = write_run(trajectory)
     line.encode()  # half a surrogate pair shows here, and is replaced by the caller
     check_calls(trajectory.turns, line)
     return trajectory

@@ -19,7 +19,7 @@ from hepm.ingest.fields import (
     text_at,
     value_at,
 )
-from hepm.ingest.formats.parts import Unread, call_in, is_item, item_messages, result_message, spread
+from hepm.ingest.formats.parts import call_in, is_item, item_messages, result_message, spread
 from hepm.types import Object
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
@@ -27,15 +27,12 @@ _ALTERNATIVES: Final = ("choices", "generations", "candidates")
 """Keys of lists of answers to one request, of which the first one counts."""
 
 
-def chat_messages(value: Any, role: str = "user", unread: Unread | None = None) -> Objects:
-    """The messages in a model's input or output, whatever its layout; a bare text is one of `role`.
-
-    `unread` counts parts of unknown kinds.
-    """
+def chat_messages(value: Any, role: str = "user") -> Objects:
+    """The messages in a model's input or output, whatever its layout; a bare text is one of `role`."""
     if isinstance(value, str):
         parsed = parsed_json(value)
         if not isinstance(parsed, str):
-            return chat_messages(parsed, role, unread)
+            return chat_messages(parsed, role)
         return _message_of(parsed, role)
     if is_list(value):
         items = [item for item in value if is_object(item)]
@@ -45,10 +42,10 @@ def chat_messages(value: Any, role: str = "user", unread: Unread | None = None) 
         for item in value:
             # Not texts: a list of those is the parts of something else.
             if is_object(item) or is_list(item):
-                messages += chat_messages(item, role, unread)
+                messages += chat_messages(item, role)
         return messages
     if is_object(value):
-        return _of_object(value, role, unread)
+        return _of_object(value, role)
     return []
 
 
@@ -58,32 +55,32 @@ def _message_of(text: str, role: str) -> Objects:
     return [{"role": role, "content": text}]
 
 
-def _of_object(value: Object, role: str, unread: Unread | None) -> Objects:
+def _of_object(value: Object, role: str) -> Objects:
     for key in ("messages", "contents"):
         if is_list(value.get(key)):
             # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
             system = value_at(value, "system|systemInstruction|system_instruction")
-            return chat_messages(system, "system", unread) + chat_messages(value[key], role, unread)
+            return chat_messages(system, "system") + chat_messages(value[key], role)
     for key in ("input", "output"):
         if is_list(value.get(key)):
-            instructions = chat_messages(value.get("instructions") or "", "system", unread)
-            return instructions + chat_messages(value[key], role, unread)
+            instructions = chat_messages(value.get("instructions") or "", "system")
+            return instructions + chat_messages(value[key], role)
     for key in _ALTERNATIVES:
         if is_list(value.get(key)):
-            return chat_messages(value[key][:1], role, unread)
+            return chat_messages(value[key][:1], role)
     # A choice, or a generation of LangChain; a candidate of Gemini; an answer of Bedrock's Converse.
     for path in ("message", "content", "output.message"):
         inner = value_at(value, path)
         if is_object(inner):
-            return chat_messages(inner, "assistant", unread)
+            return chat_messages(inner, "assistant")
     if is_pydantic_ai(value):
         return _of_pydantic_ai(value)
-    return _one_message(value, role, unread)
+    return _one_message(value, role)
 
 
-def _one_message(value: Object, role: str, unread: Unread | None) -> Objects:
+def _one_message(value: Object, role: str) -> Objects:
     if value.get("role") is not None or is_list(value.get("parts")):
-        return spread({"role": role, **value}, unread)
+        return spread({"role": role, **value})
     if is_langchain(value):
         return [_of_langchain(value)]
     for key in ("content", "text", "input", "output"):

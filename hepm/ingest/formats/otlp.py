@@ -31,7 +31,7 @@ from hepm.ingest.formats.conventions import (
     time_at,
 )
 from hepm.ingest.formats.document import Document
-from hepm.ingest.formats.spans import Spans, TraceSpan, first_inside, span_reader
+from hepm.ingest.formats.spans import Spans, TraceSpan, span_reader
 from hepm.ingest.records import ReadOptions, RecordError
 from hepm.types import Object
 
@@ -117,7 +117,7 @@ def _event(record: Object, options: ReadOptions) -> TraceSpan | None:
     if not is_object(body):
         body = {"content": body}
     span = TraceSpan(record["traceId"], record["spanId"], kind="event", start=time_at(record, _LOGGED) or 0.0)
-    for message in event_messages(name, {**about, **body}, options.unread):
+    for message in event_messages(name, {**about, **body}):
         (span.answer if message.get("choice") else span.given).append(message)
     return span
 
@@ -134,7 +134,11 @@ def _hex(id: Any, what: str) -> str:
 
 
 def _recognises(document: Document) -> bool:
-    record = first_inside(document.first, "data", "spans")
+    record = document.first
+    for key in ("data", "spans"):
+        listed = value_at(record, key)
+        if is_list(listed):
+            record = next(iter(listed), None)
     is_alone = all(value_at(record, path) is not None for path in (_LAYOUT.trace, _LAYOUT.id, _LAYOUT.more))
     # Of objects over several lines, as the console exporter prints them, only the keys are known.
     is_printed = {"context", "start_time", "attributes", "parent_id"} <= document.keys

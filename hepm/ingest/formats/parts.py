@@ -7,15 +7,34 @@ much the same in it: `_TEXTS` to `_RESULTS` say what each kind is, `_NAME` to `_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, Final
 
 from hepm.ingest.fields import Objects, as_object, as_text, is_list, is_object, list_at, part_text, value_at
 from hepm.ingest.formats.text_calls import MARKS, calls_in, results_in
 from hepm.types import Object
 
-Unread: TypeAlias = Counter[str]
-"""How many parts of each unknown kind were left out."""
+_unread: ContextVar[Counter[str]] = ContextVar("unread")
+
+
+@contextmanager
+def counting_unread() -> Generator[Counter[str]]:
+    """Count the parts of messages that are left out from here on, by their unknown kinds."""
+    counter: Counter[str] = Counter()
+    token = _unread.set(counter)
+    try:
+        yield counter
+    finally:
+        with suppress(ValueError):  # a generator that is never ended may be closed elsewhere
+            _unread.reset(token)
+
+
+def unread_parts() -> Counter[str]:
+    """How many parts of each unknown kind were left out; one that nobody reads where none are counted."""
+    return _unread.get(Counter())
+
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 _CALLS: Final = {
@@ -35,8 +54,8 @@ _ITEMS: Final = frozenset((
 ))  # fmt: skip
 """Items of the Responses API that are calls, of the client's tools and of those that OpenAI defines."""
 _OUTPUT: Final = "_call_output"
-_OF_OWN_TOOLS: Final = ("action", "operation", "queries", "code")
-"""Where calls of OpenAI's own tools keep their arguments: an object, or what is the one argument of this name."""
+_OF_OWN_TOOLS: Final = ("queries", "code")
+"""Arguments of OpenAI's own tools that stand beside a call."""
 _RESULTS: Final = {
     "tool_result": "", "toolResult": "toolResult", "tool-result": "", "toolResponse": "", "builtin-tool-return": "",
     "functionResponse": "functionResponse", "function_response": "function_response",
@@ -63,6 +82,7 @@ _CODE: Final = "code_execution"
 _NAME: Final = "tool_call_metadata.function_name|name|toolName|tool_name|tool|toolCall.value.name|action"
 _ARGUMENTS: Final = (
     "tool_call.arguments|tool_call.function.arguments|input|args|arguments|state.input|toolCall.value.arguments|action"
+    "|operation"
 )
 _ID: Final = "tool_call_metadata.tool_call_id|toolCallId|toolUseId|tool_use_id|tool_call_id|callID|call_id|cause|id"
 _RESULT: Final = (
@@ -76,7 +96,7 @@ _EXIT: Final = (
     "|metadata.exit_code"
 )
 _FAILED: Final = frozenset((
-    "error", "failed", "failure", "output-error", "error-text", "error-json", "OUTCOME_FAILED",
+    "error", "failed", "failure", "incomplete", "output-error", "error-text", "error-json", "OUTCOME_FAILED",
     "OUTCOME_DEADLINE_EXCEEDED", "timeout", "timed_out",
 ))  # fmt: skip
 _WORKED: Final = frozenset((
@@ -94,7 +114,7 @@ _WRAPPERS: Final = ("output", "result", "error", "content", "value", "response",
 """Keys under which a result holds its text alone."""
 
 
-def spread(message: Object, unread: Unread | None = None) -> Objects:
+def spread(message: Object) -> Objects:
     """The messages in one message: its texts, calls and results apart, in their order.
 
     A message without parts comes back as it is. Messages of the role "tool" say `is_error` and `refused` where their
@@ -103,24 +123,20 @@ def spread(message: Object, unread: Unread | None = None) -> Objects:
     role = message.get("role", "user")  # Gemini's users need none
     if role == "model":
         role = "assistant"
-    parts = message.get("content")
+    if role != message.get("role"):
+        message = {**message, "role": role}
+    text = message.get("content")
+    parts = text
     if not is_list(parts) or not any(map(is_object, parts)):
         parts = list_at(message, "parts")
-    invocations = message.get("toolInvocations")
-    # Parts repeat what Vercel's messages of version 4 hold beside them.
-    if is_list(invocations) and not any(_kind_of(part) == "tool-invocation" for part in parts):
-        parts = [*parts, *[{"type": "tool-invocation", "toolInvocation": value} for value in invocations]]
-    text = message.get("content")
     if not parts and isinstance(text, str) and has_marks(text):
-        return _from_text({**message, "role": role}, text, unread)
+        return _from_text(message, text)
     if not parts:
-        if role == message.get("role"):
-            return [message]
-        return [{**message, "role": role}]
+        return [message]
     rest = {key: value for key, value in message.items() if key not in ("content", "parts")}
     messages = _Messages(rest, role)
     for part in parts:
-        messages.add(part, unread)
+        messages.add(part)
     return messages.all()
 
 
@@ -130,14 +146,14 @@ def has_marks(text: str) -> bool:
     return ("<" in text or "[" in text) and any(mark in text for mark in MARKS)
 
 
-def _from_text(message: Object, text: str, unread: Unread | None) -> Objects:
+def _from_text(message: Object, text: str) -> Objects:
     """The messages in a message whose text holds calls, or results of them."""
     if message["role"] == "assistant" and not message.get("tool_calls"):
         rest, calls = calls_in(text)
         if calls:
             return [{**message, "content": rest, "tool_calls": calls}]
-        if "<tool_call>" in text and unread is not None:
-            unread["<tool_call>"] += 1
+        if "<tool_call>" in text:
+            unread_parts()["<tool_call>"] += 1
     elif message["role"] in ("user", "tool"):
         rest, results = results_in(text)
         messages: Objects = [{**message, "role": "tool", "content": result} for result in results]
@@ -179,7 +195,7 @@ class _Messages:
         self._calls: Objects = []
         self._results: Objects = []
 
-    def add(self, part: Any, unread: Unread | None) -> None:
+    def add(self, part: Any) -> None:
         """Add a part of a message."""
         if isinstance(part, str):
             self._texts.append(part)
@@ -206,8 +222,8 @@ class _Messages:
         elif kind not in _SILENT and not kind.startswith("data-"):
             text = part_text(part)
             self._add_text(text)
-            if not text and unread is not None:
-                unread[kind] += 1
+            if not text:
+                unread_parts()[kind] += 1
 
     def add_item(self, item: Object) -> None:
         """Add an item of the Responses API."""
@@ -226,12 +242,16 @@ class _Messages:
             if self._results or self._role != "assistant":
                 self.end_step()
                 self._begin(about, "assistant")
-            self._calls.append(_item_call(item, kind))
+            own = {key: item[key] for key in _OF_OWN_TOOLS if item.get(key)}
+            self._calls.append(call_in({"name": kind.removesuffix("_call"), "operation": own, **item}))
             # The API runs tools of MCP servers itself, and writes the result into the call.
             if kind == "mcp_call" and not item.keys().isdisjoint(("output", "error")):
-                self._results.append(_item_result(item, error=bool(item.get("error"))))
+                self._add_result({**item, "is_error": bool(item.get("error"))}, with_call=False)
         elif kind.endswith(_OUTPUT) and "call_id" in item:
-            self._results.append(_item_result(item, error=_item_failed(item)))
+            self._add_result(item, with_call=False)
+            result = self._results[-1]
+            if result["is_error"] is not True and type(item.get("is_error")) is not bool:
+                result["is_error"] = _has_failed(item.get("output"))
 
     def _add_text(self, text: str) -> None:
         if text and self._results and self._role == "assistant":
@@ -264,7 +284,7 @@ class _Messages:
         if self._calls:
             message["tool_calls"] = [*list_at(message, "tool_calls"), *self._calls]
         elif self._role == "assistant" and has_marks(message["content"]):
-            [message] = _from_text(message, message["content"], None)
+            [message] = _from_text(message, message["content"])
         if self._role == "assistant":
             return [message, *self._results]
         # Results come back in a message of the user, who may have written nothing.
@@ -281,43 +301,11 @@ class _Messages:
         return self.done
 
 
-def _item_call(item: Object, kind: str) -> Object:
-    arguments = item.get("arguments", item.get("input"))
-    for key in _OF_OWN_TOOLS:
-        value = item.get(key)
-        if value and arguments is None:
-            arguments = value if is_object(value) else {key: value}
-    function = {"name": _text_at(item, "name") or kind.removesuffix("_call"), "arguments": arguments}
-    return {"id": _text_at(item, "call_id") or _text_at(item, "id"), "type": "function", "function": function}
-
-
-def _item_result(item: Object, *, error: bool | None) -> Object:
-    """An output is a text or a list of parts, as a message's content; that of the API's own tools is JSON."""
-    return {
-        "role": "tool",
-        "tool_call_id": item.get("call_id") or item.get("id"),
-        "content": result_text(item.get("output") or item.get("error")) or "",
-        "is_error": error,
-        "refused": _text_at(item, "status") in REFUSED,
-    }
-
-
-def _item_failed(item: Object) -> bool | None:
-    """Whether a call failed, where its output says so: by `is_error`, a status, or the exit codes of a shell."""
-    if type(item.get("is_error")) is bool:
-        return item["is_error"]
-    if item.get("status") in ("failed", "incomplete"):
-        return True
-    outputs = item.get("output")
-    if not is_list(outputs):
-        return None
-    # A shell's call may run several commands: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …].
-    failed: bool | None = None
-    for output in outputs:
-        outcome = value_at(output, "outcome")
-        if is_object(outcome):
-            failed = bool(failed) or outcome.get("exit_code") != 0
-    return failed
+def _has_failed(outputs: Any) -> bool | None:
+    """Whether one of a shell's commands failed: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …]."""
+    outcomes = [value_at(output, "outcome") for output in outputs] if is_list(outputs) else []
+    codes = [outcome.get("exit_code") for outcome in outcomes if is_object(outcome)]
+    return any(code != 0 for code in codes) if codes else None
 
 
 def call_in(held: Object) -> Object:

@@ -27,7 +27,7 @@ from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.coding_session import project_of, with_whole_responses
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.message_layouts import chat_messages
-from hepm.ingest.formats.parts import Unread, item_messages, result_text, spread, status_of
+from hepm.ingest.formats.parts import counting_unread, item_messages, result_text, spread, status_of, unread_parts
 from hepm.ingest.records import PROJECT, Items, RecordError, UnknownFile, filled
 from hepm.types import Object, Trajectory
 
@@ -71,7 +71,7 @@ class Program(NamedTuple):
 
     name: str
     marks: tuple[str, ...]
-    read: Callable[[Objects, Unread], Objects]
+    read: Callable[[Objects], Objects]
     messages: str = "messages"
     id: str = "-"
     task: str = "-"
@@ -155,7 +155,7 @@ def _elements(program: Program, record: Object) -> Objects:
 
 def _run(program: Program, record: Object, document: Document) -> Trajectory:
     elements = _elements(program, record)
-    messages = program.read(elements, document.options.unread)
+    messages = program.read(elements)
     if not any(message.get("role") == "assistant" for message in messages):
         raise RecordError("it holds no message of the agent")
     sources = (record, *elements, *record.get(_FILE, ()))
@@ -208,7 +208,9 @@ def _marks(program: Program, record: Object) -> list[int]:
     marks: list[int] = []
     before = 0
     try:
-        for message in program.read(_elements(program, record), Unread()):
+        with counting_unread():  # which is not said here
+            messages = program.read(_elements(program, record))
+        for message in messages:
             calls = [value_at(call, "id|function.name") for call in list_at(message, "tool_calls")]
             before = hash(f"{before} {message.get('role')} {message.get('content') or ''} {calls}")
             marks.append(before)
@@ -218,7 +220,7 @@ def _marks(program: Program, record: Object) -> list[int]:
 
 
 def _events(
-    kind_of: Callable[[Object], str], kinds: Mapping[str, EventKind], silent: str, elements: Objects, unread: Unread
+    kind_of: Callable[[Object], str], kinds: Mapping[str, EventKind], silent: str, elements: Objects
 ) -> Objects:
     """The messages of all events by a table of their kinds. Those that `silent` matches say nothing."""
     messages: Objects = []
@@ -226,13 +228,13 @@ def _events(
         name = kind_of(element)
         kind = kinds.get(name) or kinds.get(name.partition(" ")[0] + " *")
         if kind is not None:
-            messages += _messages_of(element, kind, unread)
+            messages += _messages_of(element, kind)
         elif not re.fullmatch(silent, name):
-            unread[name] += 1
+            unread_parts()[name] += 1
     return with_whole_responses(messages)
 
 
-def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Objects:
+def _messages_of(element: Object, kind: EventKind) -> Objects:
     content = value_at(element, kind.text or "-")
     if not is_list(content):
         content = [content]
@@ -256,10 +258,10 @@ def _messages_of(element: Object, kind: EventKind, unread: Unread) -> Objects:
     if "." in role:
         role = value_at(element, role)
     response = value_at(element, "llm_response_id|tool_call_metadata.model_response.id")
-    return [{**message, "response": response} for message in spread({"role": role, "content": parts}, unread)]
+    return [{**message, "response": response} for message in spread({"role": role, "content": parts})]
 
 
-def _of_gemini_cli(elements: Objects, unread: Unread) -> Objects:
+def _of_gemini_cli(elements: Objects) -> Objects:
     """A line may repeat a message that has grown, take back what came from one on, or replace all messages."""
     by_id: dict[str, Object] = {}
     for element in elements:
@@ -276,10 +278,10 @@ def _of_gemini_cli(elements: Objects, unread: Unread) -> Objects:
         elif "type" in element:
             by_id[str(element.get("id") or len(by_id))] = element
     kinds = {"user": EventKind("user", "content"), "gemini": EventKind("assistant", "content", "toolCalls", "tool")}
-    return _events(_type_of, kinds, "info|error|warning", list(by_id.values()), unread)
+    return _events(_type_of, kinds, "info|error|warning", list(by_id.values()))
 
 
-def _of_qwen_code(elements: Objects, unread: Unread) -> Objects:
+def _of_qwen_code(elements: Objects) -> Objects:
     """The branch that leads to the last message: a rewound session keeps what was taken back."""
     uuids = {str(element.get("uuid")) for element in elements}
     branch: Objects = []
@@ -295,7 +297,7 @@ def _of_qwen_code(elements: Objects, unread: Unread) -> Objects:
     for element in reversed(branch):
         if element.get("type") == "system":
             continue
-        read = _messages_of(element, kind, unread)
+        read = _messages_of(element, kind)
         about_call = element.get("toolCallResult")
         for message in read:
             if message["role"] == "tool" and is_object(about_call):
@@ -345,7 +347,7 @@ _OPENHANDS_SILENT: Final = (
 )
 
 
-def _of_openhands(elements: Objects, unread: Unread) -> Objects:
+def _of_openhands(elements: Objects) -> Objects:
     events: Objects = []
     for event in elements:
         if re.fullmatch(_OPENHANDS_SILENT, _openhands_kind(event)) and event.get("action") != "message":
@@ -360,14 +362,14 @@ def _of_openhands(elements: Objects, unread: Unread) -> Objects:
         if "cause" in event or isinstance(event.get("id"), int):  # results name the action by its number
             event["cause"] = str(event.get("cause", event.get("id")))
         events.append(event)
-    return _events(_openhands_kind, _OPENHANDS, "", events, unread)
+    return _events(_openhands_kind, _OPENHANDS, "", events)
 
 
 _COMMAND: Final = re.compile(r"```(?:bash|sh|shell|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTALL)
 _RETURN_CODE: Final = re.compile(r"<returncode>(-?\d+)</returncode>|\"returncode\": *(-?\d+)")
 
 
-def _of_swe_agent(elements: Objects, unread: Unread) -> Objects:
+def _of_swe_agent(elements: Objects) -> Objects:
     """Messages of SWE-agent and mini-swe-agent. Where no tools are declared, a command stands in the text or beside it,
     and what it printed is the next message of the user."""
     messages: Objects = []
@@ -390,7 +392,7 @@ def _of_swe_agent(elements: Objects, unread: Unread) -> Objects:
             waiting = False
             messages.append(_printed(element, text))
         else:
-            messages += spread(element, unread)
+            messages += spread(element)
     return messages
 
 
@@ -432,11 +434,11 @@ _ENVIRONMENT: Final = re.compile(
 )
 
 
-def _of_cline(elements: Objects, unread: Unread) -> Objects:
+def _of_cline(elements: Objects) -> Objects:
     """Messages of Cline and its forks, which write calls as XML, and results behind a line that names the tool."""
     messages: Objects = []
     for element in elements:
-        for message in spread({"role": element.get("role"), "content": element.get("content")}, unread):
+        for message in spread({"role": element.get("role"), "content": element.get("content")}):
             text = result_text(message.get("content")) or ""
             if message["role"] == "assistant":
                 for name, inner in _XML.findall(text):
@@ -493,10 +495,10 @@ def _gateway_record(record: Object) -> Object:
     return {**record, **about, "messages": (chat_messages(request) or chat_messages(record)) + answer}
 
 
-def _of_messages(elements: Objects, unread: Unread) -> Objects:
+def _of_messages(elements: Objects) -> Objects:
     messages: Objects = []
     for message in chat_messages(elements):
-        messages += spread(message, unread)
+        messages += spread(message)
     return messages
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.ingest.fields import Objects, as_number, is_list, plain_text, value_at
+from hepm.ingest.fields import Objects, as_number, plain_text
 from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
@@ -23,6 +23,7 @@ _NO_RUN: Final = (
     "(gen_ai.*), OpenInference, OpenLLMetry, the AI SDK's."
 )
 _SHOWN: Final = 5  # names of spans in a reason
+_KEPT: Final = "hepm:mark"  # what tells a message apart, kept in it
 _LATER_S: Final = 1e-6  # between the messages of one span, so that their order is kept
 
 
@@ -77,7 +78,6 @@ class Spans:
         self._spans: dict[tuple[str, str], TraceSpan] = {}
         self._events: dict[tuple[str, str], list[TraceSpan]] = {}
         self._messages: dict[str, Object] = {}
-        self._marks: dict[int, str] = {}
         self._scores: dict[str, list[Score]] = {}
 
     def add(self, span: TraceSpan) -> None:
@@ -184,7 +184,7 @@ class Spans:
                     about[key] = value
         return Trajectory(
             id,
-            _TraceTurns(spans, self._marks).turns(),
+            _TraceTurns(spans).turns(),
             evaluated(scores, options),
             environment=about.get("environment", ""),
             model=about.get("model", ""),
@@ -223,35 +223,27 @@ def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
     if reward is not None:
         reward = as_number(reward, repr(options.reward_key))
     for key in (options.success_key, options.label_key):
-        if key in latest:
-            success = _verdict(*latest[key], key)
-            if success is not None:
-                return Outcome(reward, success)
-    if reward is not None or len(latest) != 1:
-        return graded(reward)
-    # An evaluation of any name, if it is the only one: "correctness" with the label "yes".
-    [(name, (value, label))] = latest.items()
-    success = _verdict(value if type(value) is bool else None, label, name)
-    # Without a verdict the number is a measure of anything, and no reward that a threshold could read.
-    if success is not None and isinstance(value, int | float):
-        reward = float(value)
-    return Outcome(reward, success)
-
-
-def _verdict(value: Any, label: Any, key: str) -> bool | None:
-    """What the label says, else the value: {"value": 1, "label": "incorrect"} is a failure."""
-    return verdict(value if label in (None, "") else label, key)
+        value, label = latest.get(key, (None, None))
+        # {"value": 1, "label": "incorrect"} is a failure.
+        success = verdict(label or value, key)
+        if success is not None:
+            return Outcome(reward, success)
+    if reward is None and len(latest) == 1:
+        # An evaluation of any name, if it is the only one: "correctness" with the label "yes".
+        [(name, (value, label))] = latest.items()
+        success = verdict(label or (value if type(value) is bool else None), name)
+        # Without a verdict the number is a measure of anything, and no reward that a threshold could read.
+        if success is not None and isinstance(value, int | float):
+            reward = float(value)
+        return Outcome(reward, success)
+    return graded(reward)
 
 
 class _TraceTurns:
-    """The turns of one trace, from its spans in order.
+    """The turns of one trace, from its spans in order."""
 
-    `marks` keeps what tells messages apart, by the `id` of each: every span repeats those before it.
-    """
-
-    def __init__(self, spans: Sequence[TraceSpan], marks: dict[int, str]) -> None:
+    def __init__(self, spans: Sequence[TraceSpan]) -> None:
         self._spans = spans
-        self._marks = marks
         self._builder = TurnBuilder()
         self._times_added: Counter[str] = Counter()
         self._by_id: dict[str, OpenCall] = {}
@@ -289,15 +281,13 @@ class _TraceTurns:
         """
         times_seen: Counter[str] = Counter()
         for number, message in enumerate(messages):
-            # By `id`: equal messages are one object here (see `Spans.add`), and making a mark is slow.
-            mark = self._marks.get(id(message)) or self._marks.setdefault(id(message), _mark(message))
+            # Kept in it: equal messages are one object here (see `Spans.add`), and making a mark is slow.
+            mark = message.get(_KEPT) or message.setdefault(_KEPT, _mark(message))
             times_seen[mark] += 1
             if times_seen[mark] > self._times_added[mark]:
                 self._times_added[mark] += 1
-                scope = self._scope
-                if number < earlier or message.get("role") in ("system", "developer"):
-                    scope = ""
-                self._add(message, self._mark(scope, mark_key(mark, times_seen[mark])))
+                is_earlier = number < earlier or message.get("role") in ("system", "developer")
+                self._add(message, self._mark("" if is_earlier else self._scope, mark_key(mark, times_seen[mark])))
 
     def _mark(self, scope: str, key: str) -> TurnMark:
         self._at += _LATER_S
@@ -308,7 +298,13 @@ class _TraceTurns:
         text = plain_text(message.get("content"))
         calls = chat_calls(message)
         if role in ("tool", "function"):
-            self._add_result(message.get("tool_call_id"), text, message.get("is_error"), message.get("refused"))
+            call = self._by_id.get(str(message.get("tool_call_id")))
+            if call is not None and call.result is None:
+                # Nothing is no result: the tool's span may bring one.
+                call.result = text or None
+                if call.error is None and type(message.get("is_error")) is bool:
+                    call.error = message["is_error"]
+                call.refused = call.refused or message.get("refused") is True
         if not isinstance(role, str) or role not in ROLES or not (text or calls):
             return
         turn_role = ROLES[role]
@@ -318,17 +314,6 @@ class _TraceTurns:
                 if call.id:
                     self._by_id[call.id] = call
         self._builder.add(turn_role, text, calls, mark=mark)
-
-    def _add_result(self, id: Any, text: str, error: Any, refused: Any) -> None:
-        if not isinstance(id, str) or id not in self._by_id:
-            return
-        call = self._by_id[id]
-        if call.result is None:
-            # Nothing is no result: the tool's span may bring one.
-            call.result = text or None
-            if call.error is None and type(error) is bool:
-                call.error = error
-            call.refused = call.refused or refused is True
 
     def _execute(self, span: TraceSpan) -> None:
         """Give a tool span to the call that it executes, or add one: models do not always record their answers."""
@@ -389,15 +374,6 @@ def _mark(message: Object) -> str:
     return json.dumps([message.get("role"), message.get("tool_call_id"), plain_text(message.get("content")), tools])
 
 
-def first_inside(record: Any, *keys: str) -> Any:
-    """The first element of the list under each of some keys in turn, where there is one."""
-    for key in keys:
-        listed = value_at(record, key)
-        if is_list(listed):
-            record = next(iter(listed), None)
-    return record
-
-
 Add: TypeAlias = Callable[[Spans, Object], Iterable[str] | None]
 """Puts the spans of a record into a `Spans`; why some of them cannot be read."""
 
@@ -409,11 +385,9 @@ def span_reader(name: str, recognises: Callable[[Document], bool], add: Add) -> 
         # All are collected first: the spans of a trace come in any order, over several lines.
         spans = Spans(document.options)
         yield from document.take(partial(add, spans))
-        found = False
-        for item in spans.runs(document):
-            found = True
-            yield item
-        if not found and spans.names:
+        runs = list(spans.runs(document))
+        yield from runs
+        if not runs and spans.names:
             names = ", ".join([f"{name[:40]!r}" for name, _ in spans.names.most_common(_SHOWN)])
             yield document.rejected(None, f"{_NO_RUN.format(spans.names.total())} They are named {names}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -25,7 +24,7 @@ from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import Items, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
-from hepm.types import Object, Tool, Trajectory
+from hepm.types import Object, Trajectory
 
 _CRASHES: Final = frozenset({"infrastructure_error", "unexpected_error", "user_error"})
 """Ends that say nothing of the agent; "agent_error" and "too_many_errors" are its own failures."""
@@ -53,23 +52,19 @@ def _read(document: Document) -> Items:
         about = _about(_info_beside(document), document)
     except RecordError:  # the header beside this file is rejected with that file
         about = _about({}, document)
-
-    def build(record: Object) -> Trajectory:
-        return _simulation(record, about, document)
-
     for number, value in document.records():
-        if not is_object(value) or "messages" in value or value.keys().isdisjoint(("info", "simulations")):
-            yield document.built(number, value, build)  # a run a file, in a folder simulations/, or a line
-            continue
-        try:
-            about = _about(object_at(value, "info"), document)
-        except RecordError as error:
-            yield document.rejected("info", str(error))
-        runs = value.get("simulations", [])
-        if not is_list(runs):
-            runs = [runs]
-        for run_number, run in enumerate(runs, 1):
-            yield document.built(run_number, run, build)
+        runs: Any = [value]  # a run a file, in a folder simulations/, or a line
+        if is_object(value) and "messages" not in value and not value.keys().isdisjoint(("info", "simulations")):
+            try:
+                about = _about(object_at(value, "info"), document)
+            except RecordError as error:
+                yield document.rejected("info", str(error))
+            runs = value.get("simulations", [])
+            if not is_list(runs):
+                runs = [runs]
+            number = 1  # noqa: PLW2901
+        for run_number, run in enumerate(runs, number):
+            yield document.built(run_number, run, partial(_simulation, about=about, document=document))
 
 
 def _info_beside(document: Document) -> Object:
@@ -80,78 +75,58 @@ def _info_beside(document: Document) -> Object:
     return info if is_object(info) else {}
 
 
-def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
+def _about(info: Object, document: Document) -> Object:
     """Environment, model, model by the file's name, and tags of all runs of a file."""
-    file_name = document.file_name
+    name = document.file_name
     implementation = text_at(info, "agent_info.implementation")
     environment = text_at(info, "environment_info.domain_name")
     if not environment:
-        environment = _domain_in_name(file_name)
+        environment = next((domain for domain in _DOMAINS if domain in name.lower()), "")
     # Without a user the agent also holds the user's tools: another environment, though the domain's name is the same.
-    if environment and ("solo" in implementation or "_no-user_" in file_name.lower()):
+    if environment and ("solo" in implementation or "_no-user_" in name.lower()):
         environment += "-solo"
     # "gpt-4.1_airline_4trials.json": what is left beside the domain and the settings names the model.
-    model_parts: list[str] = []
-    for part in file_name.rsplit(".json", 1)[0].split("_"):
-        if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part):
-            model_parts.append(part)
-    return environment, text_at(info, "agent_info.llm"), "_".join(model_parts), filled(agent=implementation)
+    parts = name.rsplit(".json", 1)[0].split("_")
+    model_parts = [part for part in parts if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part)]
+    return {
+        "environment": environment,
+        "model": text_at(info, "agent_info.llm"),
+        "file_model": "_".join(model_parts),
+        "tags": filled(agent=implementation),
+    }
 
 
-def _domain_in_name(file_name: str) -> str:
-    return next((domain for domain in _DOMAINS if domain in file_name.lower()), "")
-
-
-def _simulation(record: Object, about: tuple[str, str, str, dict[str, str]], document: Document) -> Trajectory:
-    environment, model, file_model, tags = about
+def _simulation(record: Object, about: Object, document: Document) -> Trajectory:
     ended = text_at(record, "termination_reason")
-    messages = list_at(record, "messages")
+    messages: Objects = []
+    for value in list_at(record, "messages"):
+        message = as_object(value, "a message")
+        # The results of parallel calls stand in one message.
+        results = objects_at(message, "tool_messages", "a tool message")
+        if not results or "content" in message:
+            messages.append(message)
+        messages += [{**result, "role": "tool"} for result in results]
     if not messages:
         raise RecordError(f"the run holds no messages (termination reason: {ended or 'unknown'})")
-    if not model:
-        model = _model_that_answered(messages)
-    if model:
-        file_model = ""
+    answers = (message for message in messages if message.get("role") == "assistant")
+    # A file without header has the model in the provider's raw answers.
+    models = (value_at(message, "raw_data.model") for message in answers)
+    model = about["model"] or next((model for model in models if isinstance(model, str)), "")
     reward = None
     if ended not in _CRASHES:
         reward = number_at(object_at(record, "reward_info"), "reward")
     return document.run(
         text_at(record, "id"),
-        chat_turns(_messages(messages)),
+        chat_turns(messages),
         graded(reward),
-        environment=environment,
-        task=text_at(record, "task_id"),
-        model=model,
-        file_model=file_model,
-        ended_at=unix_time(record.get("end_time") or record.get("timestamp")),
-        tags=tags | filled(trial=text_at(record, "trial")),
+        **about
+        | {
+            "task": text_at(record, "task_id"),
+            "model": model,
+            "ended_at": unix_time(record.get("end_time") or record.get("timestamp")),
+            "tags": about["tags"] | filled(trial=text_at(record, "trial")),
+        },
     )
-
-
-def _model_that_answered(messages: list[Any]) -> str:
-    """The model in the provider's raw answers, for a file without header."""
-    for message in messages:
-        model = value_at(message, "raw_data.model")
-        if isinstance(model, str) and message.get("role") == "assistant":
-            return model
-    return ""
-
-
-def _messages(messages: list[Any]) -> Objects:
-    """Messages as OpenAI's: results are named by the ids of their calls; those of parallel calls stand in one."""
-    found: Objects = []
-    for value in messages:
-        message = as_object(value, "a message")
-        if message.get("role") != "tool":
-            found.append(message)
-            continue
-        results = objects_at(message, "tool_messages", "a tool message")
-        if "tool_messages" not in message or "content" in message:
-            results.insert(0, message)
-        for result in results:
-            about = {"tool_call_id": result.get("id"), "is_error": result.get("error")}
-            found.append({"role": "tool", "content": result.get("content"), **about})
-    return found
 
 
 def _read_sft(document: Document) -> Items:
@@ -162,11 +137,12 @@ def _read_sft(document: Document) -> Items:
 
     def build(record: Object, split: str) -> Trajectory:
         tools = listed_tools(list_at(record, "tools"))
+        names = [tool.name for tool in tools]
         return document.run(
             text_at(record, "simulation_id"),
             chat_turns(list_at(record, "messages")),
             graded(number_at(record, "reward")),
-            environment=_domain_with(tools),
+            environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
             task=text_at(record, "task_id"),
             file_model=PurePosixPath(document.file_name).stem,
             tags={"split": split},
@@ -182,11 +158,6 @@ def _read_sft(document: Document) -> Items:
                     yield document.built(f"{split} {run_number}", run, partial(build, split=split))
         except RecordError as error:
             yield document.rejected(number, str(error))
-
-
-def _domain_with(tools: Sequence[Tool]) -> str:
-    names = [tool.name for tool in tools]
-    return next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), "")
 
 
 READER: Final = Reader("tau2", _recognises, _read)

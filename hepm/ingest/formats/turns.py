@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hepm.errors import InputError
 from hepm.ingest.fields import Objects, as_list, as_object, is_object, kind_of, objects_at, plain_text, texts_in
-from hepm.ingest.formats.parts import Unread, has_marks, spread
+from hepm.ingest.formats.parts import has_marks, spread
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.inner_tools import called_name, has_failed
 from hepm.ingest.joining import mark_of_calls
@@ -23,8 +23,6 @@ RAW: Final = "_raw"
 
 ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
-_BESIDE: Final = frozenset({"parts", "toolInvocations"})
-"""Keys of messages whose calls stand beside a content that is a text."""
 _OWN: Final = frozenset({"reward", "read", "recalled", "hidden"})
 _WORD: Final = re.compile("[A-Za-z]{1,16}")
 _NO_MESSAGES: Final = "these are not OpenAI chat messages: {}"
@@ -164,17 +162,16 @@ class TurnBuilder:
         return self._change(turn)
 
 
-def chat_turns(messages: list[Any], unread: Unread | None = None) -> tuple[Turn, ...]:
+def chat_turns(messages: list[Any]) -> tuple[Turn, ...]:
     """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and those made of parts.
 
     Args:
         messages: OpenAI's do not say whether a call failed or was refused; `is_error` and `refused` of a message of the
             role "tool" are ours. Calls of a user are those of a simulated user with tools.
-        unread: Counts the parts of unknown kinds.
     """
     builder = TurnBuilder()
     for message in messages:
-        _add_message(builder, message, unread)
+        _add_message(builder, message)
     return builder.build()
 
 
@@ -186,17 +183,17 @@ def plain_turns(messages: Objects) -> tuple[Turn, ...]:
     return builder.build()
 
 
-def _add_message(builder: TurnBuilder, value: Any, unread: Unread | None = None) -> None:
+def _add_message(builder: TurnBuilder, value: Any) -> None:
     message = as_object(value, "a message")
     role = message.get("role")
     if not isinstance(role, str) and (role is not None or "parts" not in message):
         raise RecordError(_why_no_role(message))
     # Most messages are a text, or none, and calls beside it, and need no second look.
     text = message.get("content")
-    if (text is None or (isinstance(text, str) and not has_marks(text))) and _BESIDE.isdisjoint(message):
+    if (text is None or (isinstance(text, str) and not has_marks(text))) and "parts" not in message:
         _add_plain(builder, message)
         return
-    for plain in spread(message, unread):
+    for plain in spread(message):
         _add_plain(builder, plain)
 
 
@@ -208,11 +205,15 @@ def _add_plain(builder: TurnBuilder, message: Object) -> None:
     text = plain_text(content)
     if role not in ROLES:
         refused = message.get("refused") is True
-        # A call that was interrupted has no result.
         result: str | None = text
-        if refused and content is None:
+        error = message.get("is_error")
+        if "error" in message and error is None:  # AgentDojo's and tau2-bench's: null where the call went well
+            error = bool(message["error"])
+            if isinstance(message["error"], str):
+                result = text or message["error"]
+        if refused and content is None:  # a call that was interrupted has no result
             result = None
-        builder.add_result(message.get("tool_call_id"), result, message.get("is_error"), refused=refused)
+        builder.add_result(message.get("tool_call_id", message.get("id")), result, error, refused=refused)
         return
     calls: list[OpenCall] = []
     about: Object = {}
@@ -229,7 +230,7 @@ def _own_attributes(message: Object) -> Object:
     """The attributes of a turn that only hepm's own records have; those of another meaning are left out."""
     attributes: Object = {"recalled": texts_in(message.get("recalled")), "hidden": message.get("hidden") is True}
     reward = message.get("reward")
-    # JSON's 1e999 is infinite, and an integer may be too large for a float.
+    # An integer may be too large for a float.
     if isinstance(reward, int | float) and abs(reward) <= sys.float_info.max:
         attributes["reward"] = reward
     if isinstance(message.get("read"), str):
