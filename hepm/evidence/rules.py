@@ -53,6 +53,7 @@ MOSTLY: Final = 0.6
 """Share of the runs that failed by a way, from which on it is one to keep off."""
 _PURE: Final = 0.95  # share of the decisions that bear a rule out everywhere: no condition is looked for
 _FOLDS: Final = 5  # parts of the families, each of which is asked about what the others teach
+_BY_CHANCE: Final = 0.05  # how often a condition that decides nothing may be found at a place, at most
 _Z: Final = 1.645  # one side of the interval leaves out 5 %
 
 FAILED: Final = FactTest(ENDED, "=error", 0.5)
@@ -70,6 +71,14 @@ def lower_bound(right: float, wrong: float) -> float:
     share = right / n
     spread = _Z * math.sqrt(share * (1 - share) / n + _Z * _Z / (4 * n * n))
     return (share + _Z * _Z / (2 * n) - spread) / (1 + _Z * _Z / n)
+
+
+def _chance_of(share: float, usual: float, times: int) -> float:
+    """The most that the chance of such a share is where a lower one is usual (Chernoff 1952)."""
+    nats = share * math.log(share / usual)
+    if share < 1:
+        nats += (1 - share) * math.log((1 - share) / (1 - usual))
+    return math.exp(-times * nats)
 
 
 class RunsOf(NamedTuple):
@@ -257,10 +266,11 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
     for run in runs:
         for decision in run.decisions:
             decisions_at[decision.place, alike[run.environment]].append(decision)
+    common = _in_nearly_each_result(runs, list(numbers))
     for place, environment in sorted(decisions_at):
         decisions = decisions_at[place, environment]
         rows = spread(decisions, MOST_DECISIONS)
-        for rule in _AtPlace(place, rows, numbers).rules():
+        for rule in _AtPlace(place, rows, numbers, common).rules():
             yield rule._replace(part=len(rows) / len(decisions))
 
 
@@ -277,13 +287,28 @@ def _alike(runs: Sequence[LabelledRun]) -> dict[str, str]:
     return first
 
 
-class _AtPlace:
-    """N decisions at one place."""
+def _in_nearly_each_result(runs: Iterable[LabelledRun], names: Sequence[FactName]) -> frozenset[FactName]:
+    """The facts that nearly each result of their tool has: they only tell that it was called."""
+    results: dict[int, list[int]] = {}  # facts, by the identity of their segment
+    for run in runs:
+        for segment in chain.from_iterable(decision.known for decision in run.decisions):
+            if len(segment.fact_F):
+                results.setdefault(id(segment), segment.fact_F.tolist())
+    times = Counter(chain.from_iterable(results.values()))
+    of_source = Counter(names[facts[0]].source for facts in results.values())
+    return frozenset(names[fact] for fact in times if times[fact] >= _PURE * of_source[names[fact].source])
 
-    def __init__(self, place: CallPlace, rows: Sequence[Decision], numbers: FactNumbers) -> None:
+
+class _AtPlace:
+    """N decisions at one place; `common` are facts that nearly each result of their tool has, anywhere."""
+
+    def __init__(
+        self, place: CallPlace, rows: Sequence[Decision], numbers: FactNumbers, common: Collection[FactName]
+    ) -> None:
         self._place = place
         self._rows = rows
         self._numbers = numbers
+        self._common = common
         # Of a run that was lost by another call, this one says nothing if it achieved little.
         self._lost_N = np.array([row.missed > MISSED for row in rows], dtype=np.bool_)
         self._well_N = np.array([row.value >= 0.5 for row in rows], dtype=np.bool_) & ~self._lost_N
@@ -445,8 +470,14 @@ class _AtPlace:
         found_N = under_N & elsewhere_N
         times = int(found_N.sum())
         reliable = 2 * times >= under_N.sum() and borne_out >= RELIABLE * times
-        surely_more = lower_bound(borne_out, times - borne_out) > right / among_N.sum()
-        return path if reliable and surely_more else []
+        usual = right / among_N.sum()
+        if not reliable or lower_bound(borne_out, times - borne_out) <= usual:
+            return []
+        # Questions of the tree pay for their description by decisions. Where runs of one task repeat each other, they
+        # have to pay by tasks, too: what a few tasks have in common is a coincidence.
+        tasks = len(self._instances(found_N))
+        by_chance = len(self._tests.tests) * _chance_of(borne_out / times, usual, tasks)
+        return path if by_chance < _BY_CHANCE or tasks == len(self._ids(found_N)) else []
 
     def _of_families(self, path: _Path, right_N: BoolArray) -> bool:
         """Whether several families bear a path out: a word of a result may be the subject of a single one."""
@@ -528,10 +559,11 @@ class _AtPlace:
         return tuple(conditions)
 
     def _is_of_each_result(self, number: int) -> bool:
-        """Whether a number is above its limit wherever the tool that returns it was called, here and elsewhere."""
+        """Whether it is true wherever the tool that returns it was called here; a value or a word also elsewhere."""
         test = self._tests.tests[number]
+        name = FactName(test.source, test.fact)
         called_N = np.array([test.source in row.past for row in self._rows], dtype=np.bool_)
-        return not FactName(test.source, test.fact).presence and bool(self._tests.true_NF[called_N, number].all())
+        return (not name.presence or name in self._common) and bool(self._tests.true_NF[called_N, number].all())
 
 
 def _soon(decision: Decision, rare: Collection[ToolName]) -> frozenset[ToolName]:
