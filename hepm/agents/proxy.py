@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote, unquote
 
 import httpx2
-from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from hepm.agents import wire
 from hepm.agents.guard import BrokenOffError, refused
@@ -67,6 +68,7 @@ class _Exchange:
         with_tail: Makes the body with the hint at the end of the last message, for an endpoint that refuses `content`;
             None if that would change nothing.
         tools: All of the client's tools where `content` holds fewer, and `more_tools`; else empty.
+        reply: The endpoint's latest reply, whose body is yet to come.
     """
 
     client: Request
@@ -77,6 +79,59 @@ class _Exchange:
     model: str = ""
     with_tail: Callable[[], bytes] | None = None
     tools: Sequence[Object] = ()
+    reply: httpx2.Response | None = None
+
+
+class _Watch:
+    """Cancels the task that it was made in when a client hangs up: that should not keep a model busy."""
+
+    def __init__(self, client: Request) -> None:
+        self.left = False
+        self._answering = cast("asyncio.Task[object]", asyncio.current_task())
+        self._watching = asyncio.ensure_future(self._wait(client))
+
+    async def _wait(self, client: Request) -> None:
+        while (await client.receive())["type"] != "http.disconnect":
+            pass
+        self.left = True
+        self._answering.cancel()
+
+    def ends(self) -> bool:
+        """Stop watching; whether the client has left, and the task, which was cancelled for it, goes on."""
+        self._watching.cancel()
+        if self.left:
+            self._answering.uncancel()
+        return self.left
+
+
+class _PassedOn(Response):
+    """A reply whose bytes are passed on as they come, as long as its client is there."""
+
+    def __init__(self, reply: httpx2.Response, parts: AsyncGenerator[bytes], watch: _Watch) -> None:
+        self.status_code = reply.status_code
+        self.background = None
+        # Raw pairs, as a dictionary would merge two set-cookie headers into one. Length and body are passed on
+        # unchanged, so that content-length may stay.
+        dropped = (_HOP | _named(reply.headers.get_list("connection"))) - {b"content-length"}
+        pairs = [(name.lower(), value) for name, value in reply.headers.raw]
+        self.raw_headers = [*[(name, value) for name, value in pairs if name not in dropped], *_SANDBOX]
+        self._parts = parts
+        self._watch = watch
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        del scope, receive
+        try:
+            async with aclosing(self._parts):
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                async for part in self._parts:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                await send({"type": "http.response.body"})
+        except asyncio.CancelledError:
+            if not self._watch.left:
+                raise
+        finally:
+            self._watch.ends()
 
 
 class Proxy:
@@ -130,7 +185,7 @@ class Proxy:
         try:
             # The query as bytes: "?a=1&b" must reach the endpoint as the client wrote it.
             base = self._upstream_of(request)
-            url = httpx2.URL(f"{base}/{_encoded(request, path)}", query=request.scope["query_string"] or None)
+            url = _url(f"{base}/{_encoded(request, path)}", request.scope["query_string"] or None)
         except httpx2.InvalidURL as error:
             return refused(400, f"this path cannot be passed on: {error}")
         api = wire.api_of(path) if request.method == "POST" else None
@@ -139,7 +194,8 @@ class Proxy:
             # With a copy of the context: the guard left the namespace and the token in it.
             hinted = self._ask.submit(copy_context().run, self._with_hint, exchange, api, path, namespace)
             try:
-                exchange = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
+                async with asyncio.timeout(self._hint_s):
+                    exchange = await asyncio.wrap_future(hinted)
             except TimeoutError:
                 # The hint is late, the request is not: it goes on as it came.
                 self._runs.counts["late_hints", namespace] += 1
@@ -211,43 +267,41 @@ class Proxy:
 
     async def _pass_on(self, exchange: _Exchange) -> Response:
         run, api = exchange.run, exchange.api
+        watch = _Watch(exchange.client)
         try:
-            upstream = await self._answer(exchange)
-        except httpx2.HTTPError as error:
+            reply = await self._answer(exchange)
+        except BaseException as error:
             self._end(run, api)
+            left = watch.ends()
+            if exchange.reply is not None:
+                await exchange.reply.aclose()
+            if left and isinstance(error, asyncio.CancelledError):
+                return Response(status_code=499)
+            if not isinstance(error, httpx2.HTTPError):
+                raise
             # Without the user and password that a URL may hold.
             where = f"{exchange.url.scheme}://{exchange.url.netloc.decode()}"
             return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
-        if upstream is None:  # the client is gone before the first byte: free the model
+        if _leads_elsewhere(reply):
             self._end(run, api)
-            return Response(status_code=499)
-        if _leads_elsewhere(upstream):
-            self._end(run, api)
-            await upstream.aclose()
+            watch.ends()
+            await reply.aclose()
             return refused(502, "the endpoint redirects to another address: give the one that answers as --upstream")
-        response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
-        # Length and body are passed on unchanged, so that content-length may stay.
-        named = _named(upstream.headers.get_list("connection"))
-        dropped = (_HOP | named) - {b"content-length"}
-        # Raw pairs, as a dictionary would merge two set-cookie headers into one.
-        headers = [(name.lower(), value) for name, value in upstream.headers.raw]
-        response.raw_headers = [(name, value) for name, value in headers if name not in dropped]
-        response.raw_headers += _SANDBOX
+        response = _PassedOn(reply, self._tee(reply, api, run), watch)
         if run is not None and run.id.isascii() and run.id.isprintable():
             response.headers[SESSION_HEADER] = run.id
-        if "text/event-stream" in upstream.headers.get("content-type", ""):
+        if "text/event-stream" in reply.headers.get("content-type", ""):
             # nginx would collect a stream until it ends.
             response.headers["x-accel-buffering"] = "no"
             response.headers.setdefault("cache-control", "no-cache")
-        response.background = BackgroundTask(upstream.aclose)
         return response
 
-    async def _answer(self, exchange: _Exchange) -> httpx2.Response | None:
-        """The endpoint's answer that goes to the client, whose body is yet to come; None if the client goes before."""
+    async def _answer(self, exchange: _Exchange) -> httpx2.Response:
+        """The endpoint's answer that goes to the client, whose body is yet to come."""
         run, answer = exchange.run, await self._send(exchange)
-        if answer is not None and exchange.with_tail is not None and answer.status_code in _REFUSED:
+        if exchange.with_tail is not None and answer.status_code in _REFUSED:
             answer = await self._send_with_tail(exchange, exchange.with_tail, answer)
-        if answer is None or exchange.api is None or run is None:
+        if exchange.api is None or run is None:
             return answer
         if exchange.with_tail is not None and answer.status_code >= 500:
             run.failed_upstream = True
@@ -255,8 +309,8 @@ class Proxy:
             return await self._past_own_answers(exchange, exchange.api, run, answer)
         return answer
 
-    async def _send(self, exchange: _Exchange) -> httpx2.Response | None:
-        """An answer of the endpoint, of which the body is yet to come; None if the client goes before."""
+    async def _send(self, exchange: _Exchange) -> httpx2.Response:
+        """An answer of the endpoint, of which the body is yet to come."""
         request = exchange.client
         sent = httpx2.Request(  # not the client's `build_request`, which adds headers of its own
             request.method,
@@ -265,22 +319,12 @@ class Proxy:
             headers=self._headers(request),
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
-        sending = asyncio.ensure_future(self._client.send(sent, stream=True))
-        # Whichever comes first: a client that hangs up should not keep a model busy.
-        leaving = asyncio.ensure_future(_left(request))
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not sending.done():
-                return None
-            return sending.result()
-        finally:
-            leaving.cancel()
-            if not sending.done():
-                sending.cancel()
+        exchange.reply = await self._client.send(sent, stream=True)
+        return exchange.reply
 
     async def _send_with_tail(
         self, exchange: _Exchange, with_tail: Callable[[], bytes], refusal: httpx2.Response
-    ) -> httpx2.Response | None:
+    ) -> httpx2.Response:
         """The answer to the request with its hint in the last message, if that is another request; else `refusal`.
 
         Some chat templates take no user's message behind a result. A model that answers now gets its hints so from then
@@ -292,13 +336,13 @@ class Proxy:
         await refusal.aclose()
         exchange.content = content
         answer = await self._send(exchange)
-        if answer is not None and answer.status_code < 400:
+        if answer.status_code < 400:
             self._tail[exchange.model] = True
         return answer
 
     async def _past_own_answers(
         self, exchange: _Exchange, api: Api, run: LiveRun, reply: httpx2.Response
-    ) -> httpx2.Response | None:
+    ) -> httpx2.Response:
         """The model's reply once memory answered its calls of `more_tools`, and those that it denies.
 
         The client sees this reply alone. Where the endpoint takes no denial for a result, it is the reply before. Where
@@ -323,11 +367,9 @@ class Proxy:
                 return reply
             exchange.content = content
             answer = await self._send(exchange)
-            if answer is not None and answer.status_code >= 300 and not exchange.tools:
+            if answer.status_code >= 300 and not exchange.tools:
                 await answer.aclose()
                 return reply
-            if answer is None:
-                return None
             reply = answer
         await reply.aclose()
         run.sends_all = True
@@ -378,7 +420,7 @@ class Proxy:
             headers.append((_KEYS[vendor], key.encode()))
         return headers
 
-    async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
+    async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncGenerator[bytes]:
         copy: list[bytes] = []
         size, ended = 0, False
         stream_end = StreamEnd()
@@ -436,6 +478,11 @@ class Proxy:
         # Begun at once, the thread would hold up the bytes that now go to the client.
         asyncio.get_running_loop().call_soon(self._record.submit, record)
         return recorded
+
+
+@lru_cache(maxsize=256)  # an agent asks one address again and again
+def _url(address: str, query: bytes | None) -> httpx2.URL:
+    return httpx2.URL(address, query=query)
 
 
 def _leads_elsewhere(reply: httpx2.Response) -> bool:
@@ -509,8 +556,3 @@ def _session_in(headers: Mapping[str, str]) -> str:
         if id:
             return id
     return ""
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
