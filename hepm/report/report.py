@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Final
 
 from hepm.evidence.decisions import set_families
@@ -17,6 +17,7 @@ from hepm.report.forks import Fork, forks_of, lost_at
 from hepm.report.latest import latest_runs
 from hepm.report.receipts import MemoryReceipts, monday_of, receipts_of, week_of
 from hepm.report.requests import HardRequests, hard_requests
+from hepm.report.text import sections_of
 from hepm.report.tools import ToolHealth, tool_healths
 from hepm.report.waste import Waste, waste_in
 from hepm.text import count_of
@@ -94,29 +95,25 @@ class Report:
         return f"{sentence}."
 
     def to_json(self) -> Object:
-        """In values that JSON can hold."""
+        """In values that JSON can hold; `sections` are what follows the forks, in words."""
         values = asdict(self)
         values["sentence"] = self.sentence
+        values["sections"] = [asdict(section) for section in sections_of(self)]
         for fork, values_of in zip(self.forks, values["forks"], strict=True):
-            values_of["sentence"] = fork.sentence
-            values_of["cost"] = str(fork.lost)
-            values_of["when"] = fork.when
+            values_of |= {"sentence": fork.sentence, "cost": str(fork.lost), "when": fork.when}
             del values_of["lost_runs"]
-        for kind, values_of in zip(self.requests, values["requests"], strict=True):
-            values_of["name"] = kind.name
-        for tool, values_of in zip(self.tools, values["tools"], strict=True):
-            values_of["remarkable"] = tool.remarkable
         return values
 
     @property
     def named_runs(self) -> list[str]:
         """Every run that is named as one to open, once."""
         named: list[str] = []
-        tallies = chain.from_iterable((*fork.mistakes, *fork.ways) for fork in self.forks)
-        for row in (*tallies, *self.requests):
-            named += [run.id for run in row.shown]
-        for row in (*self.waste.repeated, *self.waste.left_out, *self.waste.errors):
-            named += row.shown
+        for fork in self.forks:
+            for tally in (*fork.mistakes, *fork.ways):
+                named += [run.id for run in tally.shown]
+        for section in sections_of(self):
+            for row in section.rows:
+                named += [run.id for run in row.runs]
         return list(dict.fromkeys(named))
 
 

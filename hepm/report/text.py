@@ -1,17 +1,21 @@
-"""A report as text: for a terminal, and as Markdown."""
+"""A report as sections of rows, which the terminal, Markdown and the pages show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from hepm.report.examples import ShownRun
 from hepm.report.forks import Fork
-from hepm.report.receipts import MemoryReceipts
-from hepm.report.report import Report
+from hepm.report.receipts import MemoryReceipts, WeekReceipt
 from hepm.report.requests import HardRequests
 from hepm.report.tools import ToolHealth
-from hepm.report.waste import CostOfCalls, EndedErrors, Waste
+from hepm.report.waste import Waste
 from hepm.text import CUT, count_of, cut, in_markdown, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.report.report import Report
 
 SHOWN: Final = 8
 """Rows of a section, unless all are wanted."""
@@ -21,54 +25,78 @@ _ID_CHARS: Final = 40
 _REQUEST_CHARS: Final = 60  # beside the step of a run
 _MODELS: Final = 2  # that a fork names
 _INDENT: Final = "  "
+_LOST: Final = (
+    "Where runs were lost (beyond what the alternative would have lost, with a 90 % interval; a call failed if its run "
+    "did, and worked if it was right there)"
+)
+_WASTE: Final = "Waste"
+_SPOKEN: Final = "What memory did"
 
 
-class ReportSection(NamedTuple):
-    """A heading with rows, each a first line and lines below it, and how many rows are left out."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: what it is about, what is said of it, further lines, and runs to open."""
+
+    name: str
+    text: str = ""
+    below: Sequence[str] = ()
+    runs: Sequence[ShownRun] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """As text; of the runs the first one is named."""
+        lines = [self.name + self.text, *filter(None, self.below)]
+        for run in self.runs[:1]:
+            lines.append(f'run {_short(run.id)}, "{run.request}"' if run.request else f"run {_short(run.id)}")
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSection:
+    """A heading with a remark, and rows."""
 
     heading: str
-    rows: Sequence[Sequence[str]]
-    left_out: int = 0
+    remark: str
+    rows: Sequence[Row]
 
 
-def sections_of(report: Report, *, every: bool = False) -> Iterator[ReportSection]:
-    """The sections of a report that have anything to say, the most useful one first."""
-    most = None if every else SHOWN
-    lost = (
-        "Where runs were lost (beyond what the alternative would have lost, with a 90 % interval; a call failed if its "
-        "run did, and worked if it was right there)"
-    )
-    yield from _section(lost, report.forks, _fork_row, most)
-    yield from _section("Requests that fail", report.requests, _requests_row, most)
-    waste = list(_waste_rows(report.waste, None if every else WASTE_SHOWN))
-    yield from _section(f"Waste, in the latest {count_of(report.waste.runs, 'run')}", waste, list, None)
+def sections_of(report: Report, *, most_waste: int | None = None) -> Iterator[ReportSection]:
+    """The sections behind the one of forks that have anything to say; of waste so much of each kind."""
     tools = [health for health in report.tools if health.remarkable]
-    yield from _section("Tools", tools, _tool_row, most)
-    yield from _section("What memory did", list(_spoken_rows(report.spoken)), list, None)
-    advice = [[line] for line in report.advice]
-    yield from _section("What to tell the agent (--write AGENTS.md writes these lines)", advice, list, most)
+    latest = f"in the latest {count_of(report.waste.runs, 'run')}"
+    sections = [
+        ReportSection("Requests that fail", "", list(map(_requests_row, report.requests))),
+        ReportSection(_WASTE, latest, list(_waste_rows(report.waste, most_waste))),
+        ReportSection("Tools", "", list(map(_tool_row, tools))),
+        ReportSection(_SPOKEN, "", list(_spoken_rows(report.spoken))),
+        ReportSection("What to tell the agent", "--write AGENTS.md writes these lines", list(map(Row, report.advice))),
+    ]
+    return (section for section in sections if section.rows)
 
 
-def _section(
-    heading: str, items: Sequence[object], row: Callable[..., Sequence[str]], most: int | None
-) -> Iterator[ReportSection]:
-    shown = items[:most]
-    if shown:
-        yield ReportSection(heading, [row(item) for item in shown], len(items) - len(shown))
+def _texts(report: Report, every: bool) -> Iterator[tuple[str, Sequence[Sequence[str]], int]]:
+    """Of each section its heading, the lines of its rows, and how many rows are left out."""
+    if report.forks:
+        shown = report.forks if every else report.forks[:SHOWN]
+        yield _LOST, list(map(_fork_lines, shown)), len(report.forks) - len(shown)
+    for section in sections_of(report, most_waste=None if every else WASTE_SHOWN):
+        heading = f"{section.heading} ({section.remark})" if section.remark else section.heading
+        rows = section.rows if every or section.heading in (_WASTE, _SPOKEN) else section.rows[:SHOWN]
+        yield heading, [row.lines for row in rows], len(section.rows) - len(rows)
 
 
 def terminal_lines(report: Report, *, every: bool = False) -> Iterator[str]:
     """The report for a terminal."""
     yield on_one_line(report.sentence)
-    for section in sections_of(report, every=every):
+    for heading, rows, left_out in _texts(report, every):
         yield ""
-        yield section.heading
-        for first, *further in section.rows:
+        yield heading
+        for first, *further in rows:
             yield on_one_line(f"{_INDENT}{first}")
             for line in further:
                 yield on_one_line(f"{3 * _INDENT}{line}")
-        if section.left_out:
-            yield f"{_INDENT}and {section.left_out:,} more: --all"
+        if left_out:
+            yield f"{_INDENT}and {left_out:,} more: --all"
 
 
 def markdown_lines(report: Report, *, every: bool = False) -> Iterator[str]:
@@ -76,17 +104,17 @@ def markdown_lines(report: Report, *, every: bool = False) -> Iterator[str]:
     yield f"# Where agents go wrong: {in_markdown(report.namespace)}"
     yield ""
     yield in_markdown(report.sentence)
-    for section in sections_of(report, every=every):
-        yield from ("", f"## {section.heading}", "")
-        for first, *further in section.rows:
+    for heading, rows, left_out in _texts(report, every):
+        yield from ("", f"## {heading}", "")
+        for first, *further in rows:
             yield f"- {in_markdown(first)}"
             for line in further:
                 yield f"{_INDENT}- {in_markdown(line)}"
-        if section.left_out:
-            yield f"- and {section.left_out:,} more"
+        if left_out:
+            yield f"- and {left_out:,} more"
 
 
-def _fork_row(fork: Fork) -> list[str]:
+def _fork_lines(fork: Fork) -> list[str]:
     about = [fork.when]
     if fork.models:
         about.append(f"of {', '.join(fork.models[:_MODELS])}")
@@ -108,49 +136,24 @@ def _short(id: str) -> str:
     return id if len(id) <= _ID_CHARS else id[: _ID_CHARS - 1] + CUT
 
 
-def _requests_row(kind: HardRequests) -> list[str]:
+def _requests_row(kind: HardRequests) -> Row:
+    how = f": {kind.failed:,} of {kind.runs:,} failed (others: {kind.others:.0%})"
     if kind.never_solved:
-        rows = [f"{kind.name}: never solved in {count_of(kind.runs, 'run')} (others fail in {kind.others:.0%})"]
-    else:
-        rows = [f"{kind.name}: {kind.failed:,} of {kind.runs:,} failed (others: {kind.others:.0%})"]
-    if kind.tried:
-        rows.append(f"tried: {', '.join(kind.tried)}")
-    for run in kind.shown[:1]:
-        # A run may have no words of a user.
-        quoted = f'"{run.request}"' if run.request else ""
-        rows.append(_joined([quoted, f"failed: {_short(run.id)}"]))
-    return rows
+        how = f": never solved in {count_of(kind.runs, 'run')} (others fail in {kind.others:.0%})"
+    tried = [f"tried: {', '.join(kind.tried)}"] if kind.tried else []
+    return Row(kind.name, how, tried, kind.shown)
 
 
-def _cost(cost: CostOfCalls) -> str:
-    """Such as "12 calls in 4 runs, 31 s, about 2,000 tokens"."""
-    parts = [f"{count_of(cost.calls, 'call')} in {count_of(cost.runs, 'run')}"]
-    if cost.seconds is not None:
-        parts.append(f"{cost.seconds:,.0f} s")
-    if cost.tokens:
-        parts.append(f"about {count_of(cost.tokens, 'token')} of results")
-    return ", ".join(parts)
-
-
-def _waste_rows(waste: Waste, most: int | None) -> Iterator[list[str]]:
-    for row in waste.repeated[:most]:
-        yield [f"{row.tool} called three times or more without change: {_cost(row.cost)} too many"]
-    for ended in waste.errors[:most]:
-        yield _error_row(ended)
-    for row in waste.left_out[:most]:
-        yield [f"{row.tool}: {_cost(row.cost)}; successful runs of these tasks do without"]
+def _waste_rows(waste: Waste, most: int | None) -> Iterator[Row]:
+    for rows in (waste.repeated, waste.errors, waste.left_out):
+        for row in rows[:most]:
+            below = [row.went_on] if row.went_on else []
+            yield Row(row.tool, row.why, below, [ShownRun(id, "") for id in row.shown])
     for recipe in waste.recipes[:most]:
-        yield [f"what solved it: {recipe}"]
+        yield Row("what solved it", f": {recipe}")
 
 
-def _error_row(ended: EndedErrors) -> list[str]:
-    message = f' "{ended.message}"' if ended.message else ""
-    first = f"{ended.tool} failed{message}: {_cost(ended.cost)}; {ended.failed:,} of these runs failed"
-    ends = [f"{end.how} in {count_of(end.runs, 'run')}, of which {end.succeeded:,} succeeded" for end in ended.ends]
-    return [first, f"it {'; '.join(ends)}"]
-
-
-def _tool_row(health: ToolHealth) -> list[str]:
+def _tool_row(health: ToolHealth) -> Row:
     parts = [health.drift]
     if health.errors:
         parts.append(
@@ -165,25 +168,24 @@ def _tool_row(health: ToolHealth) -> list[str]:
         parts.append(f"also called {', '.join(health.aliases)}")
     if health.uncalled:
         parts.append("offered and never called")
-    return [f"{health.name}: {_joined(parts)}"]
+    return Row(health.name, f": {_joined(parts)}")
 
 
-def _spoken_rows(spoken: MemoryReceipts) -> Iterator[list[str]]:
+def _spoken_rows(spoken: MemoryReceipts) -> Iterator[Row]:
     if spoken.sentence:
-        yield [spoken.sentence]
+        yield Row(spoken.sentence)
     if spoken.receipt:
-        yield [spoken.receipt, *_weeks(spoken)]
+        yield Row(spoken.receipt, below=list(map(_week, spoken.weeks)))
     if spoken.hinted:
         share = f"{spoken.followed:,} of {count_of(spoken.hints, 'hint')} followed"
-        yield [f"a hint named a tool in {spoken.hinted:,} of the latest {count_of(spoken.read, 'run')}; {share}"]
+        yield Row(f"a hint named a tool in {spoken.hinted:,} of the latest {count_of(spoken.read, 'run')}; {share}")
 
 
-def _weeks(spoken: MemoryReceipts) -> Iterator[str]:
-    for week in spoken.weeks:
-        line = f"week of {week.monday}: spoke in {week.spoke:,}, {week.succeeded:,} succeeded"
-        if week.controls:
-            line += f"; without memory {week.controls_succeeded:,} of {week.controls:,}"
-        if week.turned is not None:
-            value, low, high = week.turned
-            line += f"; about {value:+,.0f} ({low:+,.0f} to {high:+,.0f})"
-        yield line
+def _week(week: WeekReceipt) -> str:
+    line = f"week of {week.monday}: spoke in {week.spoke:,}, {week.succeeded:,} succeeded"
+    if week.controls:
+        line += f"; without memory {week.controls_succeeded:,} of {week.controls:,}"
+    if week.turned is not None:
+        value, low, high = week.turned
+        line += f"; about {value:+,.0f} ({low:+,.0f} to {high:+,.0f})"
+    return line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
@@ -17,6 +17,7 @@ from hepm.ingest.call_errors import errors_of
 from hepm.llm.usage import estimate_tokens
 from hepm.report.examples import SHOWN_RUNS
 from hepm.report.requests import by_family
+from hepm.text import count_of
 from hepm.types import ToolCall, ToolName, Trajectory
 
 REPEATED: Final = 3
@@ -24,73 +25,47 @@ REPEATED: Final = 3
 FEWEST_RUNS: Final = 3
 """Runs with an error, or successes of a kind, below which nothing is said of it."""
 MOST_ROWS: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class CostOfCalls:
-    """What some calls cost.
-
-    Attributes:
-        seconds: Of those whose latency is recorded; None if none is.
-        tokens: Of their results; an estimate.
-    """
-
-    calls: int
-    runs: int
-    seconds: float | None
-    tokens: int
+MOST_ENDS: Final = 3
+"""Ways in which an error ended that are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class WastedCalls:
-    """Calls of one tool that led to nothing: repeated without change, or left out by successful runs of the kind."""
-
-    tool: ToolName
-    cost: CostOfCalls
-    shown: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorEnd:
-    """How runs went on from an error, such as "worked with other arguments": in how many, and how many succeeded."""
-
-    how: str
-    runs: int
-    succeeded: int
-
-
-@dataclass(frozen=True, slots=True)
-class EndedErrors:
-    """One kind of error of a tool.
+    """Calls of one tool that led to nothing.
 
     Attributes:
-        message: Its last telling line, without numbers, ids and paths; "" if it says nothing.
-        runs: With it; `failed` of them were lost.
-        ends: What ended it, the most frequent first; also that the tool never worked again.
+        why: What they are and what they cost, in words that go on from the tool's name.
+        went_on: How the runs went on from an error, in words; else "".
+        seconds: Of those whose latency is recorded; None if none is.
+        tokens: Of their results; an estimate.
+        shown: Ids of runs to open, failed ones first.
     """
 
     tool: ToolName
-    message: str
-    cost: CostOfCalls
-    failed: int
-    ends: tuple[ErrorEnd, ...]
+    why: str
+    went_on: str
+    calls: int
+    runs: int
+    seconds: float | None
+    tokens: int
     shown: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """What was wasted in some runs.
+    """What was wasted in some runs, the most frequent first.
 
     Attributes:
         runs: How many were read.
         repeated: The same call three times or more, without change.
+        errors: Kinds of errors of a tool that several runs met.
         left_out: Calls that hardly any successful run of the same task makes.
         recipes: Lessons on what solves an error or replaces a call, in words.
     """
 
     runs: int
     repeated: tuple[WastedCalls, ...]
-    errors: tuple[EndedErrors, ...]
+    errors: tuple[WastedCalls, ...]
     left_out: tuple[WastedCalls, ...]
     recipes: tuple[str, ...] = ()
 
@@ -103,23 +78,23 @@ class _Tally:
     ends: defaultdict[str, dict[str, bool]] = field(default_factory=lambda: defaultdict(dict))
 
     @property
-    def cost(self) -> CostOfCalls:
-        seconds: float | None = None
-        tokens = 0
-        for call, _ in self.calls:
-            tokens += estimate_tokens(call.result or "")
-            if call.latency_s is not None:
-                seconds = (seconds or 0.0) + call.latency_s
-        return CostOfCalls(len(self.calls), len(self.runs), seconds, tokens)
-
-    @property
     def runs(self) -> dict[str, bool | None]:
         return {run.id: run.outcome.success for _, run in self.calls}
 
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Some of the runs, failed ones first."""
-        return tuple(sorted(self.runs, key=lambda run: self.runs[run] is not False)[:SHOWN_RUNS])
+    def row(self, tool: ToolName, what: str, after: str, went_on: str = "") -> WastedCalls:
+        """As a row: ' failed "no card": 12 calls in 4 runs, 31 s, about 2,000 tokens of results; 3 of …'."""
+        runs = self.runs
+        latencies = [call.latency_s for call, _ in self.calls if call.latency_s is not None]
+        tokens = sum(estimate_tokens(call.result or "") for call, _ in self.calls)
+        cost = f"{count_of(len(self.calls), 'call')} in {count_of(len(runs), 'run')}"
+        if latencies:
+            cost += f", {sum(latencies):,.0f} s"
+        if tokens:
+            cost += f", about {count_of(tokens, 'token')} of results"
+        shown = sorted(runs, key=lambda run: runs[run] is not False)[:SHOWN_RUNS]
+        seconds = sum(latencies) if latencies else None
+        why = f"{what}: {cost}{after}"
+        return WastedCalls(tool, why, went_on, len(self.calls), len(runs), seconds, tokens, tuple(shown))
 
 
 def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun], principles: Iterable[StoredLesson]) -> Waste:
@@ -141,11 +116,22 @@ def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun], princi
                 if call.name not in usual[run.id]:
                     left_out[call.name].calls.append((call, run))
     often = {tool: tally for tool, tally in left_out.items() if len(tally.runs) >= FEWEST_RUNS}
-    return Waste(len(runs), _rows(repeated), _ended_errors(runs), _rows(often), tuple(_recipes(principles)))
+    return Waste(
+        runs=len(runs),
+        repeated=_most(
+            tally.row(tool, " called three times or more without change", " too many")
+            for tool, tally in repeated.items()
+        ),
+        errors=_most(_errors(runs)),
+        left_out=_most(
+            tally.row(tool, "", "; successful runs of these tasks do without") for tool, tally in often.items()
+        ),
+        recipes=tuple(_recipes(principles)),
+    )
 
 
-def _ended_errors(runs: Sequence[Trajectory]) -> tuple[EndedErrors, ...]:
-    """The errors that several runs met, the most frequent first."""
+def _errors(runs: Sequence[Trajectory]) -> Iterator[WastedCalls]:
+    """The errors that several runs met, each by its last telling line, without numbers, ids and paths."""
     errors: defaultdict[tuple[ToolName, str], _Tally] = defaultdict(_Tally)
     for run in runs:
         calls = list(run.calls())
@@ -154,15 +140,16 @@ def _ended_errors(runs: Sequence[Trajectory]) -> tuple[EndedErrors, ...]:
                 tally = errors[call.name, next(iter(errors_of(call)), "")]
                 tally.calls.append((call, run))
                 tally.ends[_end_of(calls, at)][run.id] = bool(run.outcome.success)
-    rows: list[EndedErrors] = []
     for (tool, message), tally in errors.items():
-        if len(tally.runs) >= FEWEST_RUNS:
-            ends = [ErrorEnd(how, len(ended), sum(ended.values())) for how, ended in tally.ends.items()]
-            ends.sort(key=lambda end: (-end.runs, end.how))
-            failed = list(tally.runs.values()).count(False)
-            rows.append(EndedErrors(tool, message, tally.cost, failed, tuple(ends[:REPEATED]), tally.shown))
-    rows.sort(key=lambda row: (-row.cost.calls, row.tool, row.message))
-    return tuple(rows[:MOST_ROWS])
+        if len(tally.runs) < FEWEST_RUNS:
+            continue
+        ends: list[str] = []
+        for how in sorted(tally.ends, key=lambda how: (-len(tally.ends[how]), how))[:MOST_ENDS]:
+            ended = tally.ends[how]
+            ends.append(f"{how} in {count_of(len(ended), 'run')}, of which {sum(ended.values()):,} succeeded")
+        failed = list(tally.runs.values()).count(False)
+        what = f' failed "{message}"' if message else " failed"
+        yield tally.row(tool, what, f"; {failed:,} of these runs failed", f"it {'; '.join(ends)}")
 
 
 def _recipes(principles: Iterable[StoredLesson]) -> list[str]:
@@ -175,9 +162,8 @@ def _recipes(principles: Iterable[StoredLesson]) -> list[str]:
     return found[:MOST_ROWS]
 
 
-def _rows(tallies: Mapping[ToolName, _Tally]) -> tuple[WastedCalls, ...]:
-    most = sorted(tallies.items(), key=lambda of_tool: (-len(of_tool[1].calls), of_tool[0]))[:MOST_ROWS]
-    return tuple(WastedCalls(tool, tally.cost, tally.shown) for tool, tally in most)
+def _most(rows: Iterable[WastedCalls]) -> tuple[WastedCalls, ...]:
+    return tuple(sorted(rows, key=lambda row: (-row.calls, row.tool, row.why))[:MOST_ROWS])
 
 
 def _usual_tools(labelled: Sequence[LabelledRun]) -> dict[str, set[ToolName]]:

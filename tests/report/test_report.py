@@ -288,7 +288,7 @@ def test_a_request_without_words_of_a_user_is_not_quoted(tmp_path: Path) -> None
     with Memory.open(tmp_path / "m.hepm") as memory:
         memory.ingest([*lost, *won])
         lines = list(terminal_lines(memory.report()))
-    assert [line.strip() for line in lines if "lost" in line and "failed: " in line] == ["failed: lost 4"]
+    assert [line.strip() for line in lines if line.strip().startswith("run lost")] == ["run lost 4"]
 
 
 def test_words_whose_requests_fail_far_more_often_name_a_kind(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_equal_calls_with_equal_results_are_waste_from_the_third_on(tmp_path: Pa
     other = [ToolCall("poll", {"id": 1}, f"{number} %") for number in range(5)]
     waste = report_of(tmp_path, with_calls("loops", same, same, same, same), with_calls("moves on", *other)).waste
     (row,) = waste.repeated
-    assert (row.tool, row.cost.calls, row.cost.runs, row.cost.seconds) == ("poll", 3, 1, 6.0)
+    assert (row.tool, row.calls, row.runs, row.seconds) == ("poll", 3, 1, 6.0)
     assert row.shown == ("loops",)
 
 
@@ -322,19 +322,20 @@ def test_an_error_is_told_with_what_ended_it(tmp_path: Path) -> None:
     runs = [with_calls(f"r{n}", failed, ToolCall("stop", {"port": n}, "ok"), mended) for n in range(3)]
     runs += [with_calls(f"s{n}", failed, mended, success=False) for n in range(2)]
     (row,) = report_of(tmp_path, *runs).waste.errors
-    assert (row.tool, row.cost.runs, row.failed) == ("deploy", 5, 2)
-    assert "already in use" in row.message
-    assert [(end.how, end.runs, end.succeeded) for end in row.ends] == [
-        ("worked after stop", 3, 3),
-        ("worked with other arguments", 2, 0),
-    ]
+    assert (row.tool, row.runs) == ("deploy", 5)
+    assert row.why.startswith(' failed "port … is already in use": 5 calls in 5 runs, about ')
+    assert row.why.endswith("; 2 of these runs failed")
+    assert row.went_on == (
+        "it worked after stop in 3 runs, of which 3 succeeded; "
+        "worked with other arguments in 2 runs, of which 0 succeeded"
+    )
 
 
 def test_calls_that_successful_runs_of_the_task_leave_out_are_waste(tmp_path: Path) -> None:
     runs = [trajectory(f"w{n}", "look", "buy", task="t") for n in range(5)]
     runs += [trajectory(f"l{n}", "look", "sing", "buy", success=False, task="t") for n in range(3)]
     (row,) = report_of(tmp_path, *runs).waste.left_out
-    assert (row.tool, row.cost.calls, row.cost.runs) == ("sing", 3, 3)
+    assert (row.tool, row.calls, row.runs) == ("sing", 3, 3)
 
 
 def test_a_call_that_few_successful_runs_need_is_no_waste(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ const ENDED = new Map([[true, ["succeeded", "yes"]], [false, ["failed", "no"]]])
 
 /** What a run was asked for, which leads to its calls. */
 function runLink({ id, request }) {
-  const text = request || "(no request known)";
+  const text = request || `run ${id}`;
   return make("button", { type: "button", class: "tool", title: `Run ${id}`, onclick: () => openRun(id) }, clipped(text, 160));
 }
 
