@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from threading import Lock
 from typing import Final, Protocol, TypeAlias
 
@@ -84,11 +83,6 @@ def _refuse(wrong_N: NDArray[np.bool_], lengths_N: NDArray[np.float64], name: st
             f"vector {row} of {len(lengths_N)} from the embedder {name!r} {problem} ({wrong_N.sum()} such). "
             "Nothing was kept; check the model or the endpoint behind this name."
         )
-
-
-def diagonals(count: int, dimensions: int) -> Float32Array:
-    """Vectors of texts with nothing in them: all components equal, shape (N, D)."""
-    return np.full((count, dimensions), dimensions**-0.5, dtype=np.float32)
 
 
 class HashingEmbedder:
@@ -169,19 +163,17 @@ def _hash(word: str) -> int:
 
 
 class CachedEmbedder:
-    """An embedder that keeps the vectors of the last `max_texts` it saw. Threads may share it.
+    """An embedder whose vectors are checked, and kept for the last `max_texts`. Threads may share it.
 
     A text is known by its 128-bit hash and not kept; at 512 dimensions 50,000 vectors take 100 MB. What was embedded
     before an interruption stays.
     """
 
     def __init__(self, inner: Embedder, *, max_texts: int = 50_000, batch_size: int = 512) -> None:
-        if max_texts < 0 or batch_size < 1:
-            raise ValueError(f"max_texts must be >= 0 and batch_size >= 1, got {max_texts} and {batch_size}")
         self._inner = inner
         self._max_texts = max_texts
         self._batch_size = batch_size
-        self._vectors: OrderedDict[bytes, Float32Array] = OrderedDict()
+        self._vectors: dict[bytes, Float32Array] = {}
         self._lock = Lock()
 
     @property
@@ -197,36 +189,23 @@ class CachedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
         """As the inner embedder would, each distinct unknown text once. An implausible vector is not remembered."""
-        keys = [_key(text) for text in texts]
-        vectors: dict[bytes, Float32Array] = {}
-        missing: dict[bytes, str] = {}
+        if not texts:
+            return np.empty((0, self.dimensions), dtype=np.float32)
+        keys = [blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts]
         with self._lock:
-            for key, text in zip(keys, texts, strict=True):
-                if key in self._vectors:
-                    self._vectors.move_to_end(key)
-                    vectors[key] = self._vectors[key]
-                else:
-                    missing[key] = text
-        unknown = list(missing)
+            vectors = {key: self._vectors[key] for key in keys if key in self._vectors}
+        text_of = dict(zip(keys, texts, strict=True))
+        unknown = [key for key in text_of if key not in vectors]
         # Batch by batch, so that an interruption costs one of them.
         for start in range(0, len(unknown), self._batch_size):
             batch = unknown[start : start + self._batch_size]
-            embedded_ND = self._inner.embed([missing[key] for key in batch])
+            embedded_ND = self._inner.embed([text_of[key] for key in batch])
             check_vectors(embedded_ND, dimensions=self.dimensions, name=self.name)
-            vectors.update(zip(batch, embedded_ND, strict=True))
-            self._keep(batch, embedded_ND)
-        if not keys:
-            return np.empty((0, self.dimensions), dtype=np.float32)
+            # Copies: a view would keep the whole batch alive.
+            new = dict(zip(batch, map(np.copy, embedded_ND), strict=True))
+            vectors |= new
+            with self._lock:
+                self._vectors |= new
+                for oldest in list(islice(self._vectors, max(0, len(self._vectors) - self._max_texts))):
+                    del self._vectors[oldest]
         return np.stack([vectors[key] for key in keys])
-
-    def _keep(self, keys: Sequence[bytes], vectors_ND: Float32Array) -> None:
-        with self._lock:
-            for key, vector in zip(keys, vectors_ND, strict=True):
-                self._vectors[key] = vector.copy()  # a view would keep the whole batch alive
-                self._vectors.move_to_end(key)
-            while len(self._vectors) > self._max_texts:
-                self._vectors.popitem(last=False)
-
-
-def _key(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

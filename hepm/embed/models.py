@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,7 +24,6 @@ from hepm.embed.embedder import (
     Float32Array,
     HashingEmbedder,
     check_vectors,
-    diagonals,
     unit_rows,
 )
 from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
@@ -50,11 +50,48 @@ _WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 _WEIGHT_FILES = ("*.safetensors", "*.bin", "*.onnx")
 
 
-class SentenceEmbedder:
+class _ModelEmbedder(ABC):
+    """Vectors of a model; a blank text, or one of which the model knows no word, gets the diagonal."""
+
+    name: str
+    _dimensions: int | None = None
+    _batch_size = 128
+
+    @abstractmethod
+    def _encode(self, texts: Sequence[str]) -> Float32Array:
+        """What the model says of texts, shape (N, dimensions)."""
+
+    @property
+    def dimensions(self) -> int:
+        """Length of every vector; asks the model once."""
+        if self._dimensions is None:
+            self._dimensions = int(self._encode(["dimensions"]).shape[1])
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        """A unit vector for each text, shape (N, dimensions); InputError if the model cannot be asked."""
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        encoded: list[Float32Array] = []
+        for start in range(0, len(rows), self._batch_size):
+            # Neither a request nor a tokenizer takes a lone surrogate, which has no UTF-8.
+            batch = [texts[row].encode("utf-8", "replace").decode() for row in rows[start : start + self._batch_size]]
+            vectors_BD = self._encode(batch)
+            self._dimensions = self._dimensions or int(vectors_BD.shape[1])
+            # Static models know some words only, and give zeros for the others; NaN is not zero and is refused.
+            vectors_BD[~np.any(vectors_BD, axis=1)] = 1
+            encoded.append(unit_rows(vectors_BD, name=self.name))
+            check_vectors(encoded[-1], dimensions=self.dimensions, name=self.name)
+        vectors_ND = np.full((len(texts), self.dimensions), self.dimensions**-0.5, dtype=np.float32)
+        if encoded:
+            vectors_ND[rows] = np.concatenate(encoded)
+        return vectors_ND
+
+
+class SentenceEmbedder(_ModelEmbedder):
     """A sentence-transformers model, loaded when first used.
 
     Its name is `sentence-transformers/MODEL`, or `folder/NAME-HASH` with a hash of the weights, so that a folder may be
-    moved. A blank text, or one of which the model knows no word, gets the diagonal.
+    moved.
 
     Args:
         model: A name on the hub ("all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5") or a folder that holds a saved model.
@@ -75,36 +112,18 @@ class SentenceEmbedder:
             # "OWNER/MODEL" is a name on the hub as it is; models of the library's own authors go without owner.
             self._source = short if "/" in short else _HUB_PREFIX + short
             self.name = _HUB_PREFIX + short
-        self._dimensions = _DEFAULT_DIMENSIONS if self._source == _HUB_PREFIX + DEFAULT_MODEL else None
+        if self._source == _HUB_PREFIX + DEFAULT_MODEL:
+            self._dimensions = _DEFAULT_DIMENSIONS
         self._model: Any = None
         # Fast tokenizers raise "Already borrowed" when two threads use one, and a model is loaded once.
         self._lock = Lock()
-
-    @property
-    def dimensions(self) -> int:
-        """Length of every vector; may run the model once."""
-        if self._dimensions is None:
-            self._dimensions = int(self._encode(["dimensions"]).shape[1])
-        return self._dimensions
-
-    def embed(self, texts: Sequence[str]) -> Float32Array:
-        """A unit vector for each text, shape (N, dimensions); the diagonal where the model knows no word of it."""
-        rows = np.flatnonzero([bool(text.strip()) for text in texts])
-        # Only without rows: to learn its dimensions, the model may have to run once.
-        encoded_ND = self._encode([texts[row] for row in rows.tolist()]) if len(rows) else diagonals(0, self.dimensions)
-        # Static models know some words only, and give zeros for the others; NaN is not zero and goes on.
-        has_words_N = np.any(encoded_ND != 0, axis=1)
-        vectors_ND = diagonals(len(texts), encoded_ND.shape[1])
-        vectors_ND[rows[has_words_N]] = unit_rows(encoded_ND[has_words_N], name=self.name)
-        check_vectors(vectors_ND, dimensions=self.dimensions, name=self.name)
-        return vectors_ND
 
     def _encode(self, texts: Sequence[str]) -> Float32Array:
         with self._lock:
             if self._model is None:
                 self._model = self._load()
-            encoded = self._model.encode(_in_utf8(texts), batch_size=32, show_progress_bar=False, convert_to_numpy=True)
-        return np.asarray(encoded, dtype=np.float32)
+            encoded = self._model.encode([*texts], batch_size=32, show_progress_bar=False, convert_to_numpy=True)
+        return np.array(encoded, dtype=np.float32)
 
     def _load(self) -> Any:
         library = import_module("sentence_transformers")
@@ -138,11 +157,11 @@ class SentenceEmbedder:
         return str(folder)
 
 
-class EndpointEmbedder:
+class EndpointEmbedder(_ModelEmbedder):
     """A model behind an OpenAI-compatible embeddings endpoint: POST {base_url}/embeddings.
 
-    The client waits and tries again on 408, 409, 429, 5xx and broken connections. A blank text gets the diagonal and is
-    never sent: OpenAI refuses it. The key is in no repr and no error.
+    The client waits and tries again on 408, 409, 429, 5xx and broken connections. A blank text is never sent: OpenAI
+    refuses it. The key is in no repr and no error.
 
     Raises:
         MissingExtraError: the openai package is not installed.
@@ -170,7 +189,6 @@ class EndpointEmbedder:
         from hepm.llm.endpoint import OPENAI_URL, Endpoint  # a memory with another embedder loads no client
 
         self._endpoint = Endpoint(self._model, base_url or OPENAI_URL, api_key or "")
-        self._dimensions: int | None = None
         self._batch_size = batch_size
         self._client: Any = self._endpoint.open(timeout_s=timeout_s, retries=retries)
 
@@ -181,30 +199,10 @@ class EndpointEmbedder:
         """Close the connections to the endpoint."""
         self._client.close()
 
-    @property
-    def dimensions(self) -> int:
-        """Length of every vector; sends a request if nothing was embedded yet."""
-        if self._dimensions is None:
-            self._dimensions = int(self._request(["dimensions"]).shape[1])
-        return self._dimensions
-
-    def embed(self, texts: Sequence[str]) -> Float32Array:
-        """See `Embedder`; InputError if no answer comes after all retries, or a refusal."""
-        rows = [row for row, text in enumerate(texts) if text.strip()]
-        batches: list[Float32Array] = []
-        for start in range(0, len(rows), self._batch_size):
-            batch = rows[start : start + self._batch_size]
-            batches.append(self._request([texts[row] for row in batch]))
-        # After the requests, which show the dimensions: else they would cost one of their own.
-        vectors_ND = diagonals(len(texts), self.dimensions)
-        if batches:
-            vectors_ND[rows] = np.concatenate(batches)
-        return vectors_ND
-
-    def _request(self, texts: Sequence[str]) -> Float32Array:
+    def _encode(self, texts: Sequence[str]) -> Float32Array:
         try:
             answer = self._client.embeddings.with_raw_response.create(
-                model=self._model, input=_in_utf8(texts), encoding_format="float"
+                model=self._model, input=[*texts], encoding_format="float"
             )
         except import_module("openai").OpenAIError as error:
             # Not `from error`: servers echo keys, and a traceback prints the cause.
@@ -212,10 +210,7 @@ class EndpointEmbedder:
                 f"the embeddings endpoint at {self._endpoint.where} gave no vectors for model {self._model!r}: "
                 f"{self._endpoint.without_key(str(error))}"
             ) from None
-        vectors_ND = self._read(answer.text, len(texts))
-        check_vectors(vectors_ND, dimensions=self._dimensions or vectors_ND.shape[1], name=self.name)
-        self._dimensions = int(vectors_ND.shape[1])
-        return vectors_ND
+        return self._read(answer.text, len(texts))
 
     def _read(self, body: str, expected: int) -> Float32Array:
         """The vectors of an answer, in the order of the texts: entries may come in any, each with its index."""
@@ -243,11 +238,6 @@ def _require(module: str, embedder: str, package: str, extra: str) -> None:
             f"the embedder {embedder!r} needs {package}: pip install 'hepm[{extra}]'. "
             "The lexical embedder 'hash-512' needs nothing."
         )
-
-
-def _in_utf8(texts: Sequence[str]) -> list[str]:
-    # Neither a request nor a tokenizer takes a lone surrogate, which has no UTF-8.
-    return [text.encode("utf-8", "replace").decode() for text in texts]
 
 
 def _fingerprint(folder: Path) -> str:
