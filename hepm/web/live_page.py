@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -23,14 +23,12 @@ from starlette.routing import Route
 from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.runs import LiveRuns
-from hepm.errors import NotFoundError, StoreDamagedError
+from hepm.errors import NotFoundError
 from hepm.experience.equal_lessons import EqualLessons, equal_lessons
 from hepm.experience.lessons import Notes
 from hepm.graph.lessons.rows import PENDING, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import LAST_ROW, RunFilter
-from hepm.ingest.formats.hepm import parse_stored
-from hepm.ingest.transitions import request_of
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.text import cut
@@ -65,7 +63,6 @@ _KEPT: Final = 24  # graphs, counts and advice
 # A graph is drawn anew after so many times the time that this took, so that runs under way go first.
 _PAUSE_FACTOR: Final = 10.0
 _READ_CHARS: Final = 4_000  # the part of a user's request that is read
-_MOST_REQUESTS: Final = 2_000
 _EXAMPLES: Final = 3  # lessons of single runs that are shown below the sentence which they say
 _SCRIPTS: Final = (
     "main.js",
@@ -130,7 +127,6 @@ class _Page:
         self._memory = runs.memory
         # By what it is and the namespace; of a graph also by the tool that it is drawn around.
         self._kept: Bounded[tuple[str, ...], _Kept] = Bounded(_KEPT)
-        self._requests: Bounded[tuple[str, str], str] = Bounded(_MOST_REQUESTS)
         # One thread of its own, so that no number of open pages takes the threads that answer agents.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="hepm-page")
 
@@ -191,12 +187,13 @@ class _Page:
         hints: list[Object] = []
         for hint in recent:
             hints.append({**asdict(hint), "success": outcomes.get(hint.run), "request": requests[hint.run]})
-        counts: dict[str, int] = {}
         # A copy: other threads count while the page reads.
-        for (counted, counted_in), count in list(self._runs.counts.items()):
-            if counted_in == namespace:
-                counts[counted] = count
+        all_counts = list(self._runs.counts.items())
+        counts = {counted: count for (counted, counted_in), count in all_counts if counted_in == namespace}
         under_way = self._runs.under_way(namespace)
+        open_runs: list[Object] = []
+        for run in under_way[:MOST_LISTED]:
+            open_runs.append({"id": run.id, "door": run.door, "at": run.touched, "request": self._request(run)})
         return {
             "namespace": namespace,
             "namespaces": sorted({namespace, *filter(access.to, self._memory.namespaces())}),
@@ -204,7 +201,7 @@ class _Page:
             "revision": self._memory.header.revision,
             "totals": totals,
             "counts": counts,
-            "runs": [self._summary(run) for run in under_way[:MOST_LISTED]],
+            "runs": open_runs,
             "open_runs": len(under_way),
             "hints": hints,
             "guard": self._guard_sentence(namespace),
@@ -282,38 +279,27 @@ class _Page:
         for about in found:
             line = cut(redactor.text(about.request), REQUEST_CHARS)
             runs.append({**about._asdict(), "at": about.ended_at, "request": line})
-        choices = self._made(("choices", namespace), self._choices(namespace))
+        choices = self._made(("choices", namespace), lambda _: self._choices(namespace))
         return cast(FoundRuns, {"runs": runs, "more": len(found) == MOST_RUNS, **choices})
 
-    def _choices(self, namespace: str) -> Callable[[Any], Object]:
+    def _choices(self, namespace: str) -> Object:
         """The tools, models and weeks that stored runs have."""
-
-        def made(_: object) -> Object:
-            store = self._memory.store
-            weeks = {week_of(day * _DAY_S) for day in store.outcomes_by_day(namespace=namespace)}
-            return {
-                "tools": sorted(store.called_tools(namespace=namespace))[:_MOST_CHOICES],
-                "models": store.models(namespace=namespace, most=_MODELS_OF)[:_MOST_CHOICES],
-                "weeks": [monday_of(week) for week in sorted(weeks, reverse=True)[:_MOST_CHOICES]],
-            }
-
-        return made
+        store = self._memory.store
+        weeks = {week_of(day * _DAY_S) for day in store.outcomes_by_day(namespace=namespace)}
+        return {
+            "tools": sorted(store.called_tools(namespace=namespace))[:_MOST_CHOICES],
+            "models": store.models(namespace=namespace, most=_MODELS_OF)[:_MOST_CHOICES],
+            "weeks": [monday_of(week) for week in sorted(weeks, reverse=True)[:_MOST_CHOICES]],
+        }
 
     def run(self, request: Request, asked: RunQuery) -> Transcript:
         """One run, stored or under way, turn by turn, without secrets."""
         namespace, id = namespace_of(request), asked.id
-        live = None
-        for under_way in self._runs.under_way(namespace):
-            if under_way.id == id:
-                live = under_way
-                break
-        if live is not None:
-            run = live.session.so_far
-        else:
-            run = self._memory.run(id, namespace=namespace)
+        live = {run.id: run for run in self._runs.under_way(namespace)}
+        run = live[id].session.so_far if id in live else self._memory.run(id, namespace=namespace)
         if run is None:
             raise NotFoundError(f"there is no run {id!r} in {namespace!r}")
-        return transcript_of(self._runs.page_redactor()(run), stored=live is None)
+        return transcript_of(self._runs.page_redactor()(run), stored=id not in live)
 
     def advice(self, request: Request) -> Object:
         """What keeps memory from helping here, as it was known lately."""
@@ -322,9 +308,6 @@ class _Page:
         namespace = namespace_of(request)
         return {"advice": self._made(("advice", namespace), lambda _: obstacles(self._memory, namespace=namespace))}
 
-    def _summary(self, run: LiveRun) -> Object:
-        return {"id": run.id, "door": run.door, "at": run.touched, "request": self._request(run)}
-
     def _request(self, run: LiveRun) -> str:
         """What the user asked for first, without secrets; "" if it is not known."""
         return cut(self._runs.page_redactor().text(run.session.request[:_READ_CHARS]), REQUEST_CHARS)
@@ -332,19 +315,10 @@ class _Page:
     def _requests_of(self, runs: Sequence[str], namespace: str) -> dict[str, str]:
         """What was asked for in each run; "" if it is not known."""
         live = {run.id: run for run in self._runs.under_way(namespace)}
-        missing = [run for run in runs if run not in live and (namespace, run) not in self._requests]
-        records: Mapping[str, str] = {}
-        if missing:
-            records = self._memory.lessons.store.records_of(missing, namespace=namespace)
-        requests: dict[str, str] = {}
-        for run in runs:
-            if run in live:
-                requests[run] = self._request(live[run])
-                continue
-            if run in records:
-                self._requests[namespace, run] = cut(_request_in(run, records[run]), REQUEST_CHARS)
-            requests[run] = self._requests.get((namespace, run), "")
-        return requests
+        stored = self._memory.store.about_runs([run for run in runs if run not in live], namespace=namespace)
+        requests = {about.id: cut(about.request, REQUEST_CHARS) for about in stored.values()}
+        requests |= {run: self._request(live[run]) for run in runs if run in live}
+        return {run: requests.get(run, "") for run in runs}
 
     # Lessons
 
@@ -373,11 +347,7 @@ class _Page:
             equal.sort(key=lambda lessons: lessons.first.row.retired != PENDING)
             for lessons in equal:
                 cards.append(_lesson(lessons, bank.replaced_by(lessons.first.row, namespace=namespace)))
-        matching: list[Object] = []
-        for card in cards:
-            searched = _searched(card)
-            if all(word in searched for word in words):
-                matching.append(card)
+        matching = [card for card in cards if all(word in _searched(card) for word in words)]
         pending = len(bank.pending(namespace=namespace))
         return {"lessons": matching[:MOST_LISTED], "total": len(matching), "pending": pending}
 
@@ -388,10 +358,8 @@ class _Page:
         unknown = [id for id in ids if bank.lessons(namespace).get(id) is None]
         if unknown:
             raise NotFoundError(f"there is no {kind} {unknown[0]!r} in {namespace!r}")
-        if asked.retired:
-            changed = bank.retire(kind, ids, namespace=namespace)
-        else:
-            changed = bank.revive(kind, ids, namespace=namespace)
+        change = bank.retire if asked.retired else bank.revive
+        changed = change(kind, ids, namespace=namespace)
         return {"ids": ids, "retired": asked.retired, "changed": bool(changed)}
 
     def notes(self, request: Request, asked: NotesQuery) -> Object:
@@ -403,14 +371,6 @@ class _Page:
         """Write the notes on a user by hand, unless there is a newer version than the one that was edited."""
         namespace = namespace_of(request)
         return self._memory.preferences.edit(asked.user, asked.text, namespace=namespace, version=asked.version)
-
-
-def _request_in(run: str, record: str) -> str:
-    """What was asked for in a stored run."""
-    try:
-        return request_of(parse_stored(run, record))
-    except StoreDamagedError:
-        return ""
 
 
 def _searched(card: Object) -> str:
