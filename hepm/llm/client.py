@@ -240,37 +240,27 @@ class Client:
             if self._opened is None:
                 self._opened = self.endpoint.open(**self._options)
             client = self._opened
-            refused_before = self._refused
+        refused = self._refused
         import openai
 
-        refused = refused_before
         tried = {refused}
-        first_error: openai.OpenAIError | None = None
         while True:
             body = _body(question, messages, refused, schema_shown=schema_shown)
             try:
                 completion = client.chat.completions.create(model=self.endpoint.model, **body)
             except openai.OpenAIError as error:
-                blamed: frozenset[str] = frozenset()
                 if getattr(error, "status_code", None) in (400, 422):
-                    blamed = _blamed(body, complaint(error))
-                # Without an option that was sent; of the two names of the limit with the other one.
-                refused ^= blamed
+                    # Without an option that was sent; of the two names of the limit with the other one.
+                    refused ^= _blamed(body, complaint(error))
                 if refused in tried:
-                    # If the schema is not to blame, the first refusal says what is. Not `from error`: servers echo
-                    # keys, and a traceback prints the cause.
-                    raise self.endpoint.problem(first_error or error, answered=self._answered) from None
-                if "schema" not in blamed:
-                    first_error = None
-                elif first_error is None:
-                    first_error = error
+                    # Not `from error`: servers echo keys, and a traceback prints the cause.
+                    raise self.endpoint.problem(error, answered=self._answered) from None
                 tried.add(refused)
             except ValueError as error:  # of a body that is no JSON
                 return "", f"the endpoint's answer is not in the OpenAI format: {error}", None
             else:
-                with self._lock:  # with what other threads learned meanwhile
-                    self._refused = (self._refused - (refused_before - refused)) | (refused - refused_before)
-                    self._answered = True
+                self._refused = refused
+                self._answered = True
                 return _read(completion, tools=bool(question.tools))
 
 

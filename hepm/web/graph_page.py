@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import html
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,13 +17,13 @@ import networkx as nx
 from hepm.errors import NotFoundError
 from hepm.memory import Memory
 from hepm.report.forks import Fork
-from hepm.text import count_of
+from hepm.text import count_of, cut, on_one_line
 from hepm.types import START, Evidence, Object, ToolName
 from hepm.web.document import filled
 from hepm.web.layout import layout
 from hepm.web.transcripts import shortened
 
-_LABEL_CHARACTERS: Final = 36  # of a tool's name beside its dot
+_LABEL_CHARACTERS: Final = 36  # of a tool's name in a sentence
 _EDGES_PER_TOOL: Final = 15  # the strongest; more would hide one another
 # Limits on the texts of one tool or edge, so that a page of 200 tools has a few MB.
 _SUMMARIES: Final = 6
@@ -66,7 +65,7 @@ class PageContent:
         successes, runs = self.outcomes[0], sum(self.outcomes)
         counts = f"{count_of(self.tool_count, 'tool')}, {count_of(len(self.edges), 'edge')}"
         if self.focus is not None:
-            counts = f"neighbourhood of {self.tools[self.focus]['label']}: {counts}"
+            counts = f"neighbourhood of {_named(self.tools[self.focus]['name'])}: {counts}"
         if runs:
             counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({100 * successes / runs:.0f} %)"
         return counts + self.omissions
@@ -151,8 +150,8 @@ def read_content(
     if focus is not None:
         if focus not in graph:
             close = difflib.get_close_matches(focus, tools, n=3, cutoff=0.5)
-            hint = f". Close to it: {', '.join(map(_label, close))}" if close else ""
-            raise NotFoundError(f"no tool {_label(focus)!r} in this graph of {count_of(len(tools), 'tool')}{hint}")
+            hint = f". Close to it: {', '.join(map(_named, close))}" if close else ""
+            raise NotFoundError(f"no tool {_named(focus)!r} in this graph of {count_of(len(tools), 'tool')}{hint}")
         tools = {focus, *graph.pred[focus], *graph.succ[focus]}
     calls: dict[ToolName, int] = {name: graph.nodes[name]["calls"] for name in tools}
     ordered = sorted(tools - {START}, key=lambda name: (name != focus, -calls[name], name))
@@ -189,11 +188,14 @@ def read_content(
     )
 
 
+def _named(tool: ToolName) -> str:
+    return on_one_line(cut(tool, _LABEL_CHARACTERS))
+
+
 def _tool_data(name: ToolName, node: Mapping[str, Any]) -> Object:
     """A tool as the scripts read it."""
     known = {key: node[key] for key in ("calls", "errors", "description")}
-    label = "start of a run" if name == START else _label(name)
-    return {"name": name, "label": label, **known, "retired": bool(node.get("retired"))}
+    return {"name": name, **known, "retired": bool(node.get("retired"))}
 
 
 def texts_of(behind: Evidence) -> Object:
@@ -204,17 +206,6 @@ def texts_of(behind: Evidence) -> Object:
         "all_summaries": len(behind.summaries),
         "all_runs": len(behind.runs),
     }
-
-
-def _label(name: ToolName) -> str:
-    """A name on one line, without invisible characters, its middle cut if it is long."""
-    # Control, format (also those that turn the writing direction), surrogate and private characters have no shape.
-    visible = [c for c in name[:2_000] if c.isspace() or not unicodedata.category(c).startswith("C")]
-    line = " ".join("".join(visible).split()) or "(no visible name)"
-    if len(line) <= _LABEL_CHARACTERS:
-        return line
-    head = _LABEL_CHARACTERS * 2 // 3
-    return line[:head] + "…" + line[head + 1 - _LABEL_CHARACTERS :]
 
 
 def render_page(content: PageContent, *, title: str, forks: Sequence[Fork] = ()) -> str:

@@ -119,7 +119,7 @@ def test_a_format_that_the_server_refuses_is_put_down_once_and_the_schema_goes_i
 def test_a_request_that_is_refused_for_another_reason_is_an_error_that_says_so_and_puts_no_format_down(
     server: Loopback, client: Client
 ):
-    server.replies = [error(400, "your prompt is flagged"), error(400, "second"), error(400, "third")]
+    server.replies = [error(400, "your prompt is flagged")] * 3
     with pytest.raises(EndpointError, match="your prompt is flagged") as caught:
         client.ask(lesson_question())
     assert not isinstance(caught.value, EndpointRefusedError)

@@ -9,11 +9,23 @@ let beforeOf = [];
 let MOST_NEXT = 1;
 let MOST_RUNS = 1;
 
+const LABEL = 36; // characters beside a dot
+
+/** A name on one line, without invisible characters, its middle cut if it is long. */
+function labelOf(name) {
+  const line = name.slice(0, 2000).replace(/(?!\s)\p{C}/gu, "").split(/\s+/).filter(Boolean).join(" ");
+  const characters = [...(line || "(no visible name)")];
+  if (characters.length <= LABEL) return characters.join("");
+  const head = Math.floor((2 * LABEL) / 3);
+  return [...characters.slice(0, head), "…", ...characters.slice(head + 1 - LABEL)].join("");
+}
+
 /** Take a graph as the page's data. Ids of tools and edges are their numbers in it. */
 function readGraph(data) {
   DATA = data;
   TOOLS = data.tools;
   EDGES = data.edges;
+  TOOLS.forEach((tool, id) => (tool.label = id === data.start ? "start of a run" : labelOf(tool.name)));
   nextOf = TOOLS.map(() => []);
   beforeOf = TOOLS.map(() => []);
   EDGES.forEach((edge, id) => {
