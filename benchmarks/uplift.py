@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.uplift.sequence import FEWEST, BoolArray, FloatArray, IntArray, paths, scores, sessions_for
+from hepm.uplift.sequence import FEWEST, BoolArray, ConfidencePath, FloatArray, IntArray, path_of, sessions_for
 
 BASES = (0.3, 0.5, 0.8)
 EFFECTS = (0.05, 0.10, 0.20)
@@ -53,10 +53,16 @@ def simulated(
     return outcomes, treated, np.full(kinds.shape, 1 - holdout), kinds.astype(np.int64)
 
 
+def paths(outcomes: FloatArray, treated: BoolArray, chances: FloatArray, kinds: IntArray) -> ConfidencePath:
+    """The path of each stream: parts of shape (S, T)."""
+    found = [path_of(*stream) for stream in zip(outcomes, treated, chances, kinds, strict=True)]
+    return ConfidencePath(*map(np.stack, zip(*found, strict=True)))
+
+
 def coverage(base: float, holdout: float, streams: int, sessions: int) -> dict[str, Any]:
     """How often intervals hold 0 at every look where there is no effect."""
     outcomes, treated, chances, kinds = simulated(streams, sessions, base=base, effect=0.0, holdout=holdout)
-    found = paths(scores(outcomes, treated, chances, kinds), chances)
+    found = paths(outcomes, treated, chances, kinds)
     always = ((found.low_T <= 0) & (found.high_T >= 0)).all(axis=1)
     usual = (np.abs(_z(outcomes, treated)[:, FEWEST - 1 :]) <= 1.96).all(axis=1)
     width = float((found.high_T[:, -1] - found.low_T[:, -1]).mean())
@@ -85,8 +91,8 @@ def sessions_until(base: float, effect: float, holdout: float) -> dict[str, Any]
     outcomes, treated, chances, kinds = simulated(
         POWER_STREAMS, POWER_SESSIONS, base=min(base, 1 - effect), effect=effect, holdout=holdout
     )
-    adjusted = paths(scores(outcomes, treated, chances, kinds), chances)
-    raw = paths(scores(outcomes, treated, chances, np.zeros_like(kinds)), chances)
+    adjusted = paths(outcomes, treated, chances, kinds)
+    raw = paths(outcomes, treated, chances, np.zeros_like(kinds))
     return {
         "base": base,
         "difference": effect,

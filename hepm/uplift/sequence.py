@@ -129,104 +129,73 @@ def sessions_for(difference: float, sd: float) -> int:
 
 
 class Expected(NamedTuple):
-    """What sessions of its kind lead to expect of each session, with memory and without; shape (N,) each."""
+    """What sessions of its kind lead to expect of each session, with memory and without; shape (T,) each."""
 
-    with_N: FloatArray
-    without_N: FloatArray
+    with_T: FloatArray
+    without_T: FloatArray
 
 
-def expected(
-    y_N: FloatArray, treated_N: BoolArray, kinds_N: IntArray, streams_N: IntArray, *, guess: float = 0.5
-) -> Expected:
+def expected(y_T: FloatArray, treated_T: BoolArray, kinds_T: IntArray, *, guess: float = 0.5) -> Expected:
     """From the sessions before each one alone: m1 and m0 of this module's docstring.
 
     The mean of its kind, with and without memory together, drawn towards that of all; and by how much all sessions of
     an arm differ from all.
 
     Args:
-        kinds_N: The kind of each session; one kind for all is no adjustment but for the mean.
-        streams_N: The stream of each session: those of other streams are not looked at.
+        kinds_T: The kind of each session; one kind for all is no adjustment but for the mean.
         guess: What is expected before any session came.
     """
-    a_N, every_N = treated_N.astype(np.float64), np.ones_like(y_N)
-    kind_N = streams_N * (int(kinds_N.max(initial=0)) + 1) + kinds_N  # one number for the pair of stream and kind
-    all_N = _before(y_N, every_N, streams_N, np.full_like(y_N, guess), _OF_ALL)
-    kind_mean_N = _before(y_N, every_N, kind_N, all_N, _OF_KIND)
-    with_N = kind_mean_N + _before(y_N, a_N, streams_N, all_N, _OF_ARM) - all_N
-    without_N = kind_mean_N + _before(y_N, 1 - a_N, streams_N, all_N, _OF_ARM) - all_N
-    return Expected(with_N, without_N)
+    a_T, every_T = treated_T.astype(np.float64), np.ones_like(y_T)
+    one_kind_T = np.zeros_like(kinds_T)
+    all_T = _before(y_T, every_T, one_kind_T, guess * every_T, _OF_ALL)
+    kind_mean_T = _before(y_T, every_T, kinds_T, all_T, _OF_KIND)
+    with_T = kind_mean_T + _before(y_T, a_T, one_kind_T, all_T, _OF_ARM) - all_T
+    without_T = kind_mean_T + _before(y_T, 1 - a_T, one_kind_T, all_T, _OF_ARM) - all_T
+    return Expected(with_T, without_T)
 
 
-def scores(
-    outcomes_ST: FloatArray,
-    treated_ST: BoolArray,
-    chances_ST: FloatArray,
-    kinds_ST: IntArray,
-    *,
-    guess: float = 0.5,
-) -> FloatArray:
-    """What each session says of the difference: f of this module's docstring, for S streams of T sessions each.
-
-    Args:
-        chances_ST: The chance that each session had to be treated, in (0, 1).
-    """
-    streams_N = np.repeat(np.arange(len(outcomes_ST), dtype=np.int64), outcomes_ST.shape[1])
-    y_N, treated_N, p_N = outcomes_ST.ravel(), treated_ST.ravel(), chances_ST.ravel()
-    with_N, without_N = expected(y_N, treated_N, kinds_ST.ravel(), streams_N, guess=guess)
-    # Both last terms of the formula: a session is of one arm, so one of them is 0.
-    seen_N = np.where(treated_N, (y_N - with_N) / p_N, (without_N - y_N) / (1 - p_N))
-    return (with_N - without_N + seen_N).reshape(outcomes_ST.shape)
-
-
-def _before(y_N: FloatArray, weight_N: FloatArray, group_N: IntArray, prior_N: FloatArray, worth: float) -> FloatArray:
+def _before(y_T: FloatArray, weight_T: FloatArray, group_T: IntArray, prior_T: FloatArray, worth: float) -> FloatArray:
     """The mean of the sessions before each one in its group, those of weight 0 left out, drawn towards a prior."""
     # Stable: inside a group sessions stay in their order of arrival, which "before" is about.
-    order_N = np.argsort(group_N, kind="stable")
-    sorted_N = group_N[order_N]
-    starts_N = np.searchsorted(sorted_N, sorted_N)  # where the group of each begins
+    order_T = np.argsort(group_T, kind="stable")
+    sorted_T = group_T[order_T]
+    starts_T = np.searchsorted(sorted_T, sorted_T)  # where the group of each begins
 
-    def total_before(values_N: FloatArray) -> FloatArray:
-        running_N = np.concatenate(([0.0], np.cumsum(values_N[order_N])))
-        total_N = np.empty_like(values_N)
-        total_N[order_N] = running_N[:-1] - running_N[starts_N]  # back to the order of arrival
-        return total_N
+    def total_before(values_T: FloatArray) -> FloatArray:
+        running_T = np.concatenate(([0.0], np.cumsum(values_T[order_T])))
+        total_T = np.empty_like(values_T)
+        total_T[order_T] = running_T[:-1] - running_T[starts_T]  # back to the order of arrival
+        return total_T
 
-    return (total_before(y_N * weight_N) + worth * prior_N) / (total_before(weight_N) + worth)
-
-
-def paths(scores_ST: FloatArray, chances_ST: FloatArray, spread: float = 0.5) -> ConfidencePath:
-    """The difference after each session with its interval, for S streams at once: each part has shape (S, T).
-
-    Args:
-        spread: The largest standard deviation of an outcome; 1/2 for shares.
-    """
-    t_T = np.arange(1, scores_ST.shape[1] + 1, dtype=np.float64)
-    mean_ST = np.cumsum(scores_ST, axis=1) / t_T
-    # Rounding can make the sum of squares about the mean a little negative, where all scores are equal.
-    squares_ST = np.maximum(np.cumsum(scores_ST**2, axis=1) - t_T * mean_ST**2, 0.0)
-    # The warm-up is counted in sessions of the rarer arm: at a holdout of .1 it weighs as much as 100 sessions.
-    rarer_ST = np.cumsum(np.minimum(chances_ST, 1 - chances_ST), axis=1) / t_T
-    added_ST = WARM_UP / rarer_ST
-    largest_ST = spread**2 * np.cumsum(1 / (chances_ST * (1 - chances_ST)), axis=1) / t_T
-    sd_ST = np.sqrt((squares_ST + added_ST * largest_ST) / (t_T + added_ST))
-    half_ST = np.where(t_T < FEWEST, np.inf, sd_ST * margins(t_T))
-    return ConfidencePath(mean_ST, mean_ST - half_ST, mean_ST + half_ST, sd_ST)
+    return (total_before(y_T * weight_T) + worth * prior_T) / (total_before(weight_T) + worth)
 
 
 def path_of(
-    outcomes_T: FloatArray, treated_T: BoolArray, chances_T: FloatArray, kinds_T: IntArray, *, share: bool = True
+    y_T: FloatArray, treated_T: BoolArray, chances_T: FloatArray, kinds_T: IntArray, *, share: bool = True
 ) -> ConfidencePath:
-    """The difference after each session of one stream.
+    """The difference after each session.
 
     Args:
+        y_T: Outcomes.
+        chances_T: The chance that each session had to be treated, in (0, 1).
         share: Whether outcomes are 0 or 1; else any number, whose spread is that of all of them.
     """
-    if not len(outcomes_T):
-        none = np.empty(0)
-        return ConfidencePath(none, none, none, none)
-    spread = guess = 0.5
+    if not len(y_T):
+        return ConfidencePath(y_T, y_T, y_T, y_T)
+    spread = guess = 0.5  # the largest standard deviation of an outcome, and what is expected at first
     if not share:
-        spread = float(outcomes_T.std()) or 1.0  # outcomes that are all alike would claim to be certain
-        guess = float(outcomes_T.mean())
-    f_1T = scores(outcomes_T[None], treated_T[None], chances_T[None], kinds_T[None], guess=guess)
-    return ConfidencePath(*(part_1T[0] for part_1T in paths(f_1T, chances_T[None], spread)))
+        spread = float(y_T.std()) or 1.0  # outcomes that are all alike would claim to be certain
+        guess = float(y_T.mean())
+    with_T, without_T = expected(y_T, treated_T, kinds_T, guess=guess)
+    # Both last terms of f: a session is of one arm, so one of them is 0.
+    f_T = with_T - without_T + np.where(treated_T, (y_T - with_T) / chances_T, (without_T - y_T) / (1 - chances_T))
+    t_T = np.arange(1, len(y_T) + 1, dtype=np.float64)
+    mean_T = np.cumsum(f_T) / t_T
+    # Rounding can make the sum of squares about the mean a little negative, where all are equal.
+    squares_T = np.maximum(np.cumsum(f_T**2) - t_T * mean_T**2, 0.0)
+    # The warm-up is counted in sessions of the rarer arm: at a holdout of .1 it weighs as much as 100 sessions.
+    added_T = WARM_UP / (np.cumsum(np.minimum(chances_T, 1 - chances_T)) / t_T)
+    largest_T = spread**2 * np.cumsum(1 / (chances_T * (1 - chances_T))) / t_T
+    sd_T = np.sqrt((squares_T + added_T * largest_T) / (t_T + added_T))
+    half_T = np.where(t_T < FEWEST, np.inf, sd_T * margins(t_T))
+    return ConfidencePath(mean_T, mean_T - half_T, mean_T + half_T, sd_T)
