@@ -85,7 +85,7 @@ class PageContent:
 
         Args:
             places: Known places of all tools, which are then kept.
-            forks: Places where runs were lost: their edges are marked.
+            forks: Places where runs were lost: the edges of both sides are marked.
         """
         runs = sum(self.outcomes)
         tools: list[Object] = []
@@ -97,22 +97,8 @@ class PageContent:
             "base": round(self.outcomes[1] / runs, 6) if runs else None,
             "tools": tools,
             "edges": self.edges,
-            "forks": self._marked(forks),
+            "forks": [_fork_data(fork) for fork in forks],
         }
-
-    def _marked(self, forks: Sequence[Fork]) -> Object:
-        """The sides of forks by the number of their edge: whether it is the mistake, and the fork in words."""
-        names = [tool["name"] for tool in self.tools]
-        numbers = {(names[edge["source"]], names[edge["target"]]): number for number, edge in enumerate(self.edges)}
-        marked: Object = {}
-        for fork in forks:
-            sides = [(tally.tool, False) for tally in fork.ways]
-            sides += [(tally.tool, True) for tally in fork.mistakes]
-            for tool, mistake in sides:
-                number = numbers.get((fork.after, tool))
-                if number is not None:
-                    marked.setdefault(str(number), {"mistake": mistake, "text": fork.sentence})
-        return marked
 
 
 def content_of(
@@ -190,6 +176,11 @@ def read_content(
 
 def _named(tool: ToolName) -> str:
     return on_one_line(cut(tool, _LABEL_CHARACTERS))
+
+
+def _fork_data(fork: Fork) -> Object:
+    ways = [tally.tool for tally in fork.ways]
+    return {"after": fork.after, "ways": ways, "mistakes": [one.tool for one in fork.mistakes], "text": fork.sentence}
 
 
 def _tool_data(name: ToolName, node: Mapping[str, Any]) -> Object:

@@ -33,7 +33,7 @@ from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.text import cut
 from hepm.types import Object
-from hepm.uplift.effect_text import ADJUSTED, COLUMNS, figures
+from hepm.uplift.effect_text import ADJUSTED, COLUMNS
 from hepm.web.answers import (
     EdgeQuery,
     FoundRuns,
@@ -210,16 +210,8 @@ class _Page:
 
     def _uplift(self, namespace: str) -> Object:
         """What memory does here, and how that became known."""
-        uplift = self._memory.sessions.uplift(namespace=namespace, lately=True)
-        success = uplift.success
-        return {
-            **uplift.to_json(),
-            "sure": success.sure if success else 0,
-            "figures": success and figures(success),
-            "columns": COLUMNS,
-            "adjusted": ADJUSTED,
-            "holdout": self._memory.holdout,
-        }
+        uplift = self._memory.sessions.uplift(namespace=namespace, lately=True).to_json()
+        return {**uplift, "columns": COLUMNS, "adjusted": ADJUSTED, "holdout": self._memory.holdout}
 
     def _guard_sentence(self, namespace: str) -> str:
         """Which level of chance is in force for sessions, and why."""

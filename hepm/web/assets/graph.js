@@ -37,7 +37,17 @@ function readGraph(data) {
   beforeOf.forEach(sortBefore);
   MOST_NEXT = Math.max(1, ...nextOf.map((edges) => edges.length));
   MOST_RUNS = Math.max(1, ...EDGES.map(runsOf));
-  for (const [id, fork] of Object.entries(data.forks ?? {})) EDGES[id].fork = fork;
+  (data.forks ?? []).forEach(markFork);
+}
+
+/** Mark the edges to what failed at a fork and to what worked there; of several forks the first one. */
+function markFork({ after, ways, mistakes, text }) {
+  for (const edge of EDGES) {
+    const target = TOOLS[edge.target].name;
+    if (edge.fork || TOOLS[edge.source].name !== after) continue;
+    if (ways.includes(target)) edge.fork = { mistake: false, text };
+    else if (mistakes.includes(target)) edge.fork = { mistake: true, text };
+  }
 }
 
 function sortBefore(edges) {
