@@ -138,14 +138,3 @@ def _rounded(number: int) -> int:
     """To two digits: the number is an estimate."""
     scale = 10 ** max(0, int(math.log10(number)) - 1)
     return round(number / scale) * scale
-
-
-@dataclass(frozen=True, slots=True)
-class PlotPoint:
-    """A difference as it was known after so many sessions; `at` is when the last of them ended, in Unix seconds."""
-
-    sessions: int
-    at: float | None
-    value: float
-    low: float
-    high: float

@@ -16,7 +16,7 @@ import numpy as np
 from hepm.graph.trials import CONTROL, MEMORY, TrialSession
 from hepm.text import count_of
 from hepm.types import Object
-from hepm.uplift.effect_text import MeasuredInBothArms, PlotPoint, effect_sentence, figures
+from hepm.uplift.effect_text import MeasuredInBothArms, effect_sentence, figures
 from hepm.uplift.kinds import kinds_of
 from hepm.uplift.sequence import (
     FEWEST,
@@ -91,7 +91,7 @@ class UpliftReport:
     kinds: int
     success: Effect | None
     measures: tuple[MeasuredInBothArms, ...]
-    points: tuple[PlotPoint, ...]
+    points: tuple[Effect, ...]
     shadow: Shadow | None
 
     @property
@@ -160,7 +160,7 @@ def uplift_of(
         kinds=len(set(kind_T.tolist())),
         success=path.last,
         measures=tuple(measures),
-        points=_points(ended, path),
+        points=_points(path),
         shadow=_shadow(shadows) if shadows else None,
     )
 
@@ -174,18 +174,11 @@ def _measured(
     return MeasuredInBothArms(name, without, with_memory, effect, share)
 
 
-def _points(ended: Sequence[TrialSession], path: ConfidencePath) -> tuple[PlotPoint, ...]:
+def _points(path: ConfidencePath) -> tuple[Effect, ...]:
     """The path at evenly spread sessions, the last one among them."""
-    first = FEWEST - 1  # bounds are infinite before
-    if len(ended) <= first:
-        return ()
-    spread = np.linspace(first, len(ended) - 1, min(PLOT_POINTS, len(ended) - first))
-    places: list[int] = np.unique(spread.round().astype(int)).tolist()
-    points: list[PlotPoint] = []
-    for index in places:
-        value, low, high = float(path.value_T[index]), float(path.low_T[index]), float(path.high_T[index])
-        points.append(PlotPoint(index + 1, ended[index].ended_at, value, low, high))
-    return tuple(points)
+    sessions = len(path.value_T)
+    places = np.linspace(min(FEWEST, sessions), sessions, PLOT_POINTS).round().astype(int)
+    return tuple(filter(None, map(path.after, dict.fromkeys(places.tolist()))))
 
 
 def _shadow(sessions: Sequence[TrialSession]) -> Shadow:

@@ -87,13 +87,17 @@ class ConfidencePath(NamedTuple):
     high_T: FloatArray
     sd_T: FloatArray
 
+    def after(self, sessions: int) -> Effect | None:
+        """What is known after so many sessions; None before `FEWEST`."""
+        if sessions < FEWEST:
+            return None
+        value, low, high, sd = (float(part[sessions - 1]) for part in self)
+        return Effect(value, low, high, sessions, sd)
+
     @property
     def last(self) -> Effect | None:
-        """What is known at the end; None before `FEWEST` sessions."""
-        if len(self.value_T) < FEWEST:
-            return None
-        value, low, high, sd = (float(part[-1]) for part in self)
-        return Effect(value, low, high, len(self.value_T), sd)
+        """What is known at the end."""
+        return self.after(len(self.value_T))
 
 
 def rho2(at: float = NARROWEST_AT, alpha: float = ALPHA) -> float:
