@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import DomainRun, Event
-from hepm.experience.comparison import CallDifference, ToolSequence, divergence_of
+from hepm.experience.comparison import RunDivergence, ToolSequence, divergences_of
 from hepm.experience.transcript import Tools
 from hepm.types import ToolName
 
@@ -102,13 +102,13 @@ class DivergencePoint:
     """Where a failed run left successful ones: the first call of its turn, and how it differs from each of them."""
 
     event: Event
-    forks: Sequence[CallDifference]
+    forks: Sequence[RunDivergence]
 
     def judge(self, hint: Hint) -> FloatArray:
         """Shares of the forks: POINTINGS of the hint, then warnings of a tool of the failed and the successful run."""
         shares = np.zeros(len(_SHARES))
         # Tools of the successful run that the failed one did not call there, and the reverse.
-        for better, chosen, _ in self.forks:
+        for _, better, chosen, _ in self.forks:
             named = not better.isdisjoint(hint.tools), not chosen.isdisjoint(hint.tools)
             shares[_NAMED.index(named)] += 1
             shares[-2:] += not chosen.isdisjoint(hint.warned), not better.isdisjoint(hint.warned)
@@ -141,14 +141,11 @@ def find_divergences(runs: Sequence[DomainRun]) -> tuple[list[DivergencePoint], 
     divergences: list[DivergencePoint] = []
     for run in failed:
         turns = _turns(run)
-        divergence = divergence_of([tools for _, tools in turns], solved.get(run.task, []))
-        # No successful run of its task, or it took the same way.
-        if not divergence:
-            continue
-        # Where one of the two ends, there is no other tool to compare with.
-        forks = [fork for fork in divergence.differences if fork.theirs and fork.own]
+        # None without a successful run of its task. Where one of the two ends, there is no other tool to compare with.
+        found = divergences_of([tools for _, tools in turns], solved.get(run.task, []))
+        forks = [fork for fork in found if fork.theirs and fork.own]
         if forks:
-            divergences.append(DivergencePoint(turns[divergence.at][0], forks))
+            divergences.append(DivergencePoint(turns[forks[0].at][0], forks))
     unsolved = sum(run.task not in solved for run in failed)
     same_way = len(failed) - unsolved - len(divergences)
     return divergences, Failures(len(failed), len(divergences), unsolved, same_way)

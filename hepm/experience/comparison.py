@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
-from hepm.experience.lessons import EXTRACTIVE, Experience
+from hepm.experience.lessons import EXTRACTIVE, Experience, Zone
 from hepm.experience.transcript import (
     Move,
     Tools,
@@ -46,34 +46,26 @@ _NOTHING: Final = re.compile(
 )
 
 
-class CallDifference(NamedTuple):
-    """The tools that only one of two runs called in the turn where they diverge, and whether one had ended there."""
+class RunDivergence(NamedTuple):
+    """The first turn where a run differs from another: the tools that only one called, and whether one ended."""
 
+    at: int
     theirs: Tools
     own: Tools
     ended: bool = False
 
 
-class RunDivergence(NamedTuple):
-    """The first turn where a run differs from the runs that share its longest prefix, and how from each of them."""
-
-    at: int
-    differences: tuple[CallDifference, ...]
-
-
-def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDivergence | None:
-    """Where a run diverges from those of the others with the longest common prefix; None without others."""
-    if not others:
-        return None
+def divergences_of(run: ToolSequence, others: Sequence[ToolSequence]) -> list[RunDivergence]:
+    """Where a run diverges from those of the others with the longest common prefix, all in one turn."""
     prefixes = [_common_prefix(run, other) for other in others]
-    at = max(prefixes)
+    at = max(prefixes, default=0)
     own = Tools().union(*run[at : at + 1])
-    differences: list[CallDifference] = []
+    found: list[RunDivergence] = []
     for other, prefix in zip(others, prefixes, strict=True):
         if prefix == at:
             theirs = Tools().union(*other[at : at + 1])
-            differences.append(CallDifference(theirs - own, own - theirs, at in (len(run), len(other))))
-    return RunDivergence(at, tuple(differences))
+            found.append(RunDivergence(at, theirs - own, own - theirs, at in (len(run), len(other))))
+    return found
 
 
 def _common_prefix(run: ToolSequence, other: ToolSequence) -> int:
@@ -119,12 +111,11 @@ def contrast_of(run: ToolSequence, others: Sequence[ToolSequence], *, succeeded:
 
     Of several ways, the first is one with tool against tool, then one where either run ends, then the most frequent.
     """
-    divergence = divergence_of(run, others)
-    if divergence is None:
+    times = Counter(divergences_of(run, others))
+    if not times:
         return None
-    times = Counter(divergence.differences)
 
-    def rank(way: CallDifference) -> tuple[bool, bool, int, list[ToolName], list[ToolName]]:
+    def rank(way: RunDivergence) -> tuple[bool, bool, int, list[ToolName], list[ToolName]]:
         opposes = bool(way.theirs and way.own)
         return not opposes, not (way.ended or opposes), -times[way], sorted(way.theirs), sorted(way.own)
 
@@ -132,9 +123,8 @@ def contrast_of(run: ToolSequence, others: Sequence[ToolSequence], *, succeeded:
     better, worse = way.theirs, way.own
     if succeeded:
         better, worse = worse, better
-    at = divergence.at
-    after = sorted(run[at - 1]) if at else ()
-    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), way.ended)
+    after = sorted(run[way.at - 1]) if way.at else ()
+    return Contrast(way.at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), way.ended)
 
 
 def _failed(move: Move) -> bool:
@@ -199,6 +189,34 @@ class RunComparison:
         return agent_state(self.run.turns).state()
 
     @property
+    def zone(self) -> Zone:
+        """By its reward and outcome."""
+        return zone_of(self.reward, succeeded=self.well)
+
+    @property
+    def source(self) -> Source:
+        """It, as the source of a lesson in its words: forgetting it removes the lesson."""
+        return Source(self.run.id, self.run.outcome.reward)
+
+    def experience(
+        self, known: StateSummary, action: str, outcome: str, lesson: str, *, author: str = EXTRACTIVE
+    ) -> Experience:
+        """What it taught, in these words; `known` is the situation."""
+        return Experience(
+            situation=situation_text(self.run.environment, known),
+            action=action,
+            outcome=outcome,
+            lesson=lesson,
+            zone=self.zone,
+            stage=self.stage,
+            reward=self.reward,
+            conditions=self.conditions,
+            sources=(self.source,),
+            tools=self.tools,
+            distilled_by=author,
+        )
+
+    @property
     def stage(self) -> str:
         """The stage of the parting, or else the stages of the key moves; of a run without a call, the last one."""
         return stage_tag(self._key_turns, self.run.steps, credited=self.credited)
@@ -206,17 +224,15 @@ class RunComparison:
     @property
     def conditions(self) -> Conditions:
         """Environment, turns of the key moves, and what held at the first one; its place comes first."""
-        held: list[str] = []
-        for first in self.keys[:1]:
-            held.append(place_in_words(first.before))
-            for tool in dict.fromkeys(first.known.tools):
-                if tool not in first.before:
-                    held.append(f"{listed([tool])} was called")
-            if first.before and first.known.failed:
-                held.append("the last result was an error")
+        before = self.keys[0].before if self.keys else ()
+        held = [place_in_words(before)]
+        if self.keys:
+            held += [f"{listed([tool])} was called" for tool in dict.fromkeys(self.known.tools) if tool not in before]
+        if before and self.known.failed:
+            held.append("the last result was an error")
         environments = (self.run.environment,) if self.run.environment else ()
         turns = self._key_turns
-        return Conditions(environments, min(turns), max(turns), tuple(held or [place_in_words(())]))
+        return Conditions(environments, min(turns), max(turns), tuple(held))
 
     @property
     def _key_turns(self) -> list[int]:
@@ -275,18 +291,17 @@ def compare_runs(
         ways[one.well].append([move.tools for move in moves])
     comparisons: list[RunComparison] = []
     for one, moves in zip(labelled, compared, strict=True):
-        contrast = contrast_of([move.tools for move in moves], ways[not one.well], succeeded=one.well)
-        comparisons.append(_with_key_moves(replace(one, contrast=contrast), moves, methods))
+        comparisons.append(_compared(one, moves, ways[not one.well], methods.get(one.run.environment, "r2g")))
     return comparisons
 
 
-def _with_key_moves(
-    comparison: RunComparison, compared: Sequence[Move], methods: Mapping[str, CreditMethod]
+def _compared(
+    comparison: RunComparison, compared: Sequence[Move], others: Sequence[ToolSequence], method: CreditMethod
 ) -> RunComparison:
-    """With the moves that counted most: by credit, and where the run left the others."""
-    run, moves, contrast = comparison.run, comparison.moves, comparison.contrast
-    rewards = [turn.reward for turn in run.turns if turn.is_step]
-    credits = credit(rewards, methods.get(run.environment, "r2g"))
+    """With its contrast to others, and the moves that counted most: by credit, and where the run left the others."""
+    moves = comparison.moves
+    contrast = contrast_of([move.tools for move in compared], others, succeeded=comparison.well)
+    credits = credit([turn.reward for turn in comparison.run.turns if turn.is_step], method)
     pivotal = None
     if contrast and contrast.decides and compared:
         # A run that ended where others went on has no move there: its last one counts.
@@ -294,7 +309,8 @@ def _with_key_moves(
     # Turns are counted from 1, and those without a call have a credit too.
     of_moves = [credits[move.turn - 1] for move in moves]
     keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
-    return replace(comparison, keys=keys, credited=pivotal is None and len(set(credits)) > 1)
+    credited = pivotal is None and len(set(credits)) > 1
+    return replace(comparison, contrast=contrast, keys=keys, credited=credited)
 
 
 _NAMED_CALLS: Final = 4  # of one turn
@@ -306,20 +322,8 @@ def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] =
 
 
 def _experience(comparison: RunComparison) -> Experience:
-    run = comparison.run
     called = ", then ".join(map(_calls, comparison.keys_in_order)) or "no tool"
-    return Experience(
-        situation=situation_text(run.environment, comparison.known),
-        action=f"Called {called}.",
-        outcome=_outcome(comparison),
-        lesson=_lesson(comparison),
-        zone=zone_of(comparison.reward, succeeded=comparison.well),
-        stage=comparison.stage,
-        reward=comparison.reward,
-        conditions=comparison.conditions,
-        sources=(Source(run.id, run.outcome.reward),),
-        tools=comparison.tools,
-    )
+    return comparison.experience(comparison.known, f"Called {called}.", _outcome(comparison), _lesson(comparison))
 
 
 def _outcome(comparison: RunComparison) -> str:
@@ -350,11 +354,8 @@ def _lesson(comparison: RunComparison) -> str:
 
 def _calls(move: Move) -> str:
     """The tools that were called, never their arguments: "search 2 times and read"."""
-    texts: list[str] = []
-    for text, count in Counter(listed([call.name]) for call in move.calls).items():
-        if count > 1:
-            text += f" {count} times"  # noqa: PLW2901
-        texts.append(text)
+    times = Counter(listed([call.name]) for call in move.calls)
+    texts = [f"{text} {count} times" if count > 1 else text for text, count in times.items()]
     if len(texts) > _NAMED_CALLS:
         texts = [*texts[:_NAMED_CALLS], CUT]
     return " and ".join(texts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from hepm.evidence.decisions import CALLED, FactName
@@ -94,9 +94,7 @@ class Conditions:
         preconditions: In the words of a model or a person, which nothing checks.
         after: Tools of the turn before; START where none was called.
         says: The kind of request: words of which the user says one, in lower case.
-        facts: What must be known of results, of the user's words and of earlier calls, and for whom it does not
-            hold; all of it.
-        user: The only user it holds for.
+        facts: What must be known of results, of the user's words, of earlier calls and of who the user is; all of it.
     """
 
     environments: tuple[str, ...] = ()
@@ -106,9 +104,8 @@ class Conditions:
     after: tuple[ToolName, ...] = ()
     says: tuple[str, ...] = ()
     facts: tuple[FactCondition, ...] = ()
-    user: str = ""
 
-    def holds(self, known: Facts, after: Collection[ToolName], *, environment: str = "", user: str = "") -> bool:
+    def holds(self, known: Facts, after: Collection[ToolName], *, environment: str = "") -> bool:
         """Whether it holds now.
 
         Args:
@@ -117,8 +114,6 @@ class Conditions:
             environment: "" for any.
         """
         if not allows(self.environments, environment):
-            return False
-        if self.user and self.user != user:
             return False
         if not set(self.after) <= (set(after) or {START}):
             return False
@@ -135,17 +130,12 @@ class Conditions:
     @property
     def checked(self) -> bool:
         """Whether anything decides but the environment and the last tools."""
-        return bool(self.says or self.facts or self.user)
+        return bool(self.says or self.facts)
 
     @property
-    def without_users(self) -> Conditions:
-        """The rest, for where no user is named: in the store, and in files."""
-        return replace(self, user="", facts=self._of_anyone)
-
-    @property
-    def _of_anyone(self) -> tuple[FactCondition, ...]:
-        """The facts that name no user."""
-        return tuple([fact for fact in self.facts if fact.test.source != USER])
+    def of_users(self) -> bool:
+        """Whether it depends on who the user is; counting finds no such lesson any more."""
+        return any(fact.test.source == USER for fact in self.facts)
 
     @property
     def when(self) -> str:
@@ -163,18 +153,15 @@ class Conditions:
         return ", ".join(parts)
 
     def _parts(self) -> list[str]:
-        """What decides, in words: "it is for ann", 'the user says "cancel"', "get_order says status is shipped"."""
+        """What decides, in words: 'the user says "cancel"', "get_order says status is shipped"."""
         parts: list[str] = []
-        if self.user:
-            parts.append(f"it is for {plain(self.user, _NAME_CHARS)}")
         if self.says:
             words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
             said = " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
             parts.append(f"the user says {said}")
-        of_anyone = self._of_anyone
-        if of_anyone != self.facts:  # their names are not for other users
-            parts.append("it is for most users")
-        parts += map(str, of_anyone)
+        if self.of_users:  # their names are not for other users
+            parts.append("it is for some users")
+        parts += [str(fact) for fact in self.facts if fact.test.source != USER]
         return parts
 
     @property
@@ -182,14 +169,16 @@ class Conditions:
         """Properties as stores keep them, with the words that tell it."""
         facts = tuple(fact.record for fact in self.facts)
         kept = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        return {**kept, "facts": facts, "only_user": self.user, "condition": self.when}
+        return {**kept, "facts": facts, "only_user": "", "condition": self.when}
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Conditions:
         """What `record` gave."""
-        facts = tuple(map(FactCondition.read, record["facts"]))
+        facts = list(map(FactCondition.read, record["facts"]))
+        if record["only_user"]:  # of earlier versions
+            facts.append(FactCondition(FactTest(USER, f"={record['only_user']}", _PRESENT)))
         plain_fields = {name: record[name] for name in _PLAIN_FIELDS}
-        return cls(**plain_fields, facts=facts, user=record["only_user"])
+        return cls(**plain_fields, facts=tuple(facts))
 
 
 def allows(environments: Collection[str], environment: str) -> bool:

@@ -50,13 +50,11 @@ class _Counted(NamedTuple):
     Attributes:
         known: All that are stored, retired ones too, by id.
         taught: What the runs teach, by id.
-        put: Those of `taught` that are new, or that other runs stand behind, or others were counted for.
         stale: Ids of stored ones that the runs no longer teach.
     """
 
     known: dict[str, StoredLesson]
     taught: dict[str, LessonRow]
-    put: list[LessonRow]
     stale: list[str]
 
 
@@ -69,12 +67,16 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     # Before the runs are read: what comes while they are counted is counted next time.
     labelled = _labelled(bank, namespace)
     counted = _count(bank, bank.rules(namespace, anew=anew), namespace)
+    put: list[LessonRow] = []
     unlink: dict[str, set[str]] = {}
-    for row in counted.put:
-        if row.id in counted.known:
-            unlink[row.id] = counted.known[row.id].row.run_ids - row.run_ids
-    if counted.put or counted.stale:
-        change = LessonChange(put=counted.put, retire=dict.fromkeys(counted.stale, OUTDATED), unlink=unlink)
+    for row in counted.taught.values():
+        known = counted.known.get(row.id)
+        # Also where other runs stand behind it, or others were counted.
+        if known is None or _tells_more(row, known.row):
+            put.append(row)
+            unlink[row.id] = known.row.run_ids - row.run_ids if known else set()
+    if put or counted.stale:
+        change = LessonChange(put=put, retire=dict.fromkeys(counted.stale, OUTDATED), unlink=unlink)
         bank.change(change, namespace=namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
     return DistillReport(runs=labelled, new=len(counted.taught.keys() - counted.known), retired=len(counted.stale))
@@ -87,15 +89,17 @@ def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namesp
         rules: Of runs of any task, as they are counted now.
     """
     counted = _count(bank, rules, namespace)
-    principles = {id: stored for id, stored in counted.known.items() if id not in counted.stale}
-    for row in counted.put:
-        known = principles.get(row.id)
-        if known is None or known.row.retired in (PENDING, OUTDATED):
-            principles[row.id] = StoredLesson(LAST_ROW, row, known.uses if known else row.prior, None)
-        elif known.row.live:
-            principles[row.id] = known._replace(row=replace(known.row, sources=row.sources).with_counts(row.properties))
-    bank.lessons(namespace).note_teachers([row for row in counted.put if row.id not in counted.known])
-    return [stored for stored in principles.values() if not stored.row.is_retired]
+    new = [row for id, row in counted.taught.items() if id not in counted.known]
+    bank.lessons(namespace).note_teachers(new)
+    principles: list[StoredLesson] = []
+    for id, stored in counted.known.items():
+        row = stored.row
+        # As a change of the store does, which revives what was outdated, and approves what counting finds, too.
+        if id in counted.taught and (row.live or row.retired in (PENDING, OUTDATED)):
+            row = counted.taught[id]
+        if id not in counted.stale and not row.is_retired:
+            principles.append(stored._replace(row=row))
+    return [*principles, *(StoredLesson(LAST_ROW, row, row.prior, None) for row in new)]
 
 
 def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
@@ -113,9 +117,7 @@ def _count(bank: LessonBank, rules: Iterable[ToolRule], namespace: str) -> _Coun
         taught[principle.id] = principle.row()
     known = {stored.row.id: stored for stored in bank.list("principle", namespace=namespace, retired=True)}
     stale = _untaught(bank, [stored.row for id, stored in known.items() if id not in taught], runs, namespace)
-    # Also where other runs stand behind it, or others were counted.
-    put = [row for id, row in taught.items() if id not in known or _tells_more(row, known[id].row)]
-    return _Counted(known, taught, put, stale)
+    return _Counted(known, taught, stale)
 
 
 def _untaught(bank: LessonBank, rows: Iterable[LessonRow], runs: Iterable[Trajectory], namespace: str) -> list[str]:

@@ -85,16 +85,16 @@ class EqualLessons:
 
 def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
     """Experiences and principles by what they say, in order of the first arrival; live ones and retired ones apart."""
-    groups: defaultdict[tuple[tuple[str, ...], str, str, str], list[StoredLesson]] = defaultdict(list)
+    groups: defaultdict[tuple[tuple[str, ...], str, str], list[StoredLesson]] = defaultdict(list)
     read: dict[str, Principle | Experience] = {}
     for stored in lessons:
         lesson = read[stored.row.id] = read_lesson(stored.row)
         conditions = lesson.conditions
-        groups[conditions.environments, conditions.user, lesson.in_own_words, stored.row.retired].append(stored)
+        groups[conditions.environments, lesson.in_own_words, stored.row.retired].append(stored)
     # The environment is named only where lessons of several are listed.
     several = len({environments for environments, *_ in groups}) > 1
     equal: list[EqualLessons] = []
-    for (environments, _, text, _), group in groups.items():
+    for (environments, text, _), group in groups.items():
         row, lesson = group[0].row, read[group[0].row.id]
         if several and environments and not is_recipe(row):
             text = f"In {', '.join(environments)}: {text}"  # noqa: PLW2901

@@ -20,7 +20,6 @@ from hepm.experience.lessons import Experience, Zone
 from hepm.experience.moment import Moment
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
-from hepm.graph.lessons.rows import Uses
 from hepm.llm import Client, Message, OfferedTool, Question, ToolsCalled
 from hepm.text import quoted
 from hepm.types import DEFAULT_NAMESPACE, StateSummary
@@ -57,11 +56,9 @@ _TASK: Final = (
 class FoundExperience:
     """An experience that applies, with its cosine; `aligned` if the current stage is one of its, or unknown."""
 
-    id: str
     experience: Experience
     similarity: float
     aligned: bool
-    uses: Uses
 
 
 class Experiences:
@@ -133,7 +130,7 @@ class Experiences:
             experience = Experience.of(stored.row)
             if keep is None or keep(experience):
                 aligned = stage is None or stage in experience.stages
-                found.append(FoundExperience(stored.row.id, experience, cosine, aligned, stored.uses))
+                found.append(FoundExperience(experience, cosine, aligned))
 
         def order(one: FoundExperience) -> tuple[float, bool]:
             # The cosine itself is given to the caller: only the order changes.
@@ -155,7 +152,7 @@ class Experiences:
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:
     """Those of the candidates that a model calls as tools, in its order, at most k (PRIME, figure 11); LlmError."""
-    by_name = {tool_name(candidate.id): candidate for candidate in candidates}
+    by_name = {tool_name(candidate.experience.id): candidate for candidate in candidates}
     messages = (
         Message("system", _TASK.format(k=k)),
         Message("user", f"The present state: {quoted(state, STATE_CHARS)}"),

@@ -6,6 +6,7 @@ import builtins
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby
 from threading import Lock
@@ -54,7 +55,6 @@ class LessonBank:
     Args:
         agreed_embedder: Gives the embedder after a check that the store holds no other's vectors.
         review: Whether lessons that a model, an agent or an import wrote are pending until somebody approves them.
-        token: Name of the token that reads (see `told_to`); None if all is read.
     """
 
     def __init__(
@@ -65,7 +65,6 @@ class LessonBank:
         agreed_embedder: Callable[[], Embedder],
         *,
         review: bool = False,
-        token: str | None = None,
     ) -> None:
         self.store = store
         self.review = review
@@ -75,13 +74,13 @@ class LessonBank:
         self._waiting: list[Callable[[], object]] = []  # exposures and outcomes that are not written yet
         self._failing = False
         self._lock = Lock()
-        self._token = token
+        self._token: str | None = None  # that reads (see `told_to`); None if all is read
 
     def told_to(self, token: str) -> LessonBank:
         """The bank as a session of a token reads it: without what the runs of another token alone taught."""
-        return LessonBank(
-            self.store, self.mirror, self._embedder, self._agreed_embedder, review=self.review, token=token
-        )
+        bank = copy(self)
+        bank._token = token
+        return bank
 
     def tells(self, namespace: str) -> Callable[[StoredLesson], bool]:
         """Whether a lesson of a namespace is told to who reads it (see `LessonMirror.told_to`)."""

@@ -125,7 +125,7 @@ def lessons_for_file(
     for stored in principles:
         row = stored.row
         wanted = row.live or (pending and row.retired == PENDING)
-        if wanted and told(stored) and not row.properties["only_user"] and not says_nothing(row):
+        if wanted and told(stored) and not says_nothing(row) and not read_lesson(row).conditions.of_users:
             able.append(stored)
     equal = equal_lessons(able)
     kept = [lessons for lessons in equal if every or _is_told(lessons)]
@@ -149,7 +149,7 @@ class Claim(NamedTuple):
         """Of a lesson; None if it makes none, or is for one user."""
         conditions = Conditions.read(row.properties) if row.kind == "principle" else ALWAYS
         calls = list(next_calls(row.triples))
-        if conditions.user or not conditions.after or not calls:
+        if conditions.of_users or not conditions.after or not calls:
             return None
         better = tuple(call.tool for call in calls if call.advised)
         return cls(conditions, better, tuple(call.tool for call in calls if not call.advised))
@@ -369,8 +369,8 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
     listed = [one for one in bank.list(row.kind, namespace=namespace, retired=True) if one.row.retired == row.retired]
     former = saying_the_same(row, listed)
-    when = former.lesson.conditions.without_users
-    if former.lesson.conditions.when.casefold() not in words.casefold():
+    when = former.lesson.conditions
+    if when.when.casefold() not in words.casefold():
         when = Conditions(environments=when.environments)
     tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from itertools import groupby, product
+from itertools import product
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import BudgetSpentError
@@ -19,13 +19,12 @@ from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import COUNTED_ALONE, Experience, Principle
-from hepm.experience.transcript import Move, plain, situation_text
-from hepm.experience.zones import zone_of
-from hepm.graph.lessons.rows import Kind, Source, Triple, next_calls
+from hepm.experience.transcript import Move, plain, within
+from hepm.graph.lessons.rows import Kind, Triple, next_calls
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Answered, Client, Estimate, Message, Question
-from hepm.text import CUT, quoted
+from hepm.text import quoted
 from hepm.types import START, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
 FIELD_CHARS: Final = 600
@@ -204,10 +203,10 @@ def _record(comparison: RunComparison) -> str:
     if run.environment:
         environment = quoted(run.environment, 80)
     end = "The run succeeded" if comparison.well else "The run failed"
-    zone = zone_of(comparison.reward, succeeded=comparison.well)
+    worth = _ZONES[comparison.zone]
     parts = [
         f"Environment: {environment}.",
-        f"{end}, with reward {comparison.reward:g} of 1: {_ZONES[zone]}. Stage of its KEY turns: {comparison.stage}.",
+        f"{end}, with reward {comparison.reward:g} of 1: {worth}. Stage of its KEY turns: {comparison.stage}.",
     ]
     if comparison.contrast is not None:
         parts.append(f"Beside other runs of the task: {lesson_of(comparison.contrast, succeeded=comparison.well)}")
@@ -216,15 +215,13 @@ def _record(comparison: RunComparison) -> str:
 
 
 def _lesson(comparison: RunComparison, written: Written, model: str) -> Experience | Principle:
-    # With `words`, which is the default: the model wrote of this run, and forgetting it removes the lesson.
-    sources = (Source(comparison.run.id, comparison.run.outcome.reward),)
     conditions = comparison.conditions
     if isinstance(written, WrittenPrinciple):
         return Principle(
             kind="guiding" if comparison.well else "cautionary",
             text=plain(written.principle, FIELD_CHARS),
             triples=tuple(_triples(written)),
-            sources=sources,
+            sources=(comparison.source,),
             tools=comparison.tools,
             conditions=conditions,
             distilled_by=model,
@@ -232,20 +229,9 @@ def _lesson(comparison: RunComparison, written: Written, model: str) -> Experien
     # The first one says which tools had just been called, as counted.
     preconditions = (*conditions.preconditions[:1], *written_preconditions(written.preconditions))
     known = replace(comparison.known, own=written.situation)
-    return Experience(
-        # In the form that searches use.
-        situation=situation_text(comparison.run.environment, known),
-        action=plain(written.action, FIELD_CHARS),
-        outcome=plain(written.outcome, FIELD_CHARS),
-        lesson=plain(written.lesson, FIELD_CHARS),
-        zone=zone_of(comparison.reward, succeeded=comparison.well),
-        stage=comparison.stage,
-        reward=comparison.reward,
-        conditions=replace(conditions, preconditions=preconditions),
-        sources=sources,
-        tools=comparison.tools,
-        distilled_by=model,
-    )
+    action, outcome, lesson = (plain(text, FIELD_CHARS) for text in (written.action, written.outcome, written.lesson))
+    experience = comparison.experience(known, action, outcome, lesson, author=model)
+    return replace(experience, conditions=replace(conditions, preconditions=preconditions))
 
 
 def _triples(written: WrittenPrinciple) -> Iterator[Triple]:
@@ -289,29 +275,12 @@ def quoted_run(run: Trajectory, keys: Sequence[Move] = ()) -> str:
     the end. System messages are left out.
     """
     lines: list[str] = []
-    marks = [-1]
+    marks: list[int] = []
     for line, of_key_turn in _lines(run, keys):
         if of_key_turn:
             marks.append(len(lines))
         lines.append(line)
-    marks.append(len(lines))
-    # Those nearest to a mark first, as far as there is room.
-    nearest = sorted(range(len(lines)), key=lambda number: (min(abs(number - mark) for mark in marks), number))
-    kept: set[int] = set()
-    room = RUN_CHARS
-    for number in nearest:
-        room -= len(lines[number]) + 1
-        if room < 0:
-            break
-        kept.add(number)
-    parts: list[str] = []
-    for stays, numbers in groupby(range(len(lines)), key=kept.__contains__):
-        group = [lines[number] for number in numbers]
-        if stays:
-            parts += group
-        else:
-            parts.append(f"{CUT} ({len(group)} left out)")
-    return "\n".join(parts)
+    return within(lines, marks, RUN_CHARS)
 
 
 def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:

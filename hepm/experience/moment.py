@@ -201,7 +201,7 @@ class Moment:
             of_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
             if lesson.for_people or (self.state.failed and not of_errors):
                 return False
-        return lesson.conditions.holds(self._known, self.after, environment=self.environment, user=self.user)
+        return lesson.conditions.holds(self._known, self.after, environment=self.environment)
 
     def lines(self, found: Iterable[Principle | Experience], suggestions: Suggestions) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.

@@ -8,7 +8,7 @@ changes least comes first, so that a provider's prompt cache works. A lesson is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
 from itertools import chain
@@ -322,44 +322,46 @@ class Recollector:
         return [one.experience for one in found]
 
 
-class _Block:
-    """Lines under headers, as far as there is room for them."""
+class _Item(NamedTuple):
+    """A line of a prompt under its header, with the ids of its lessons, and of the runs behind them."""
 
-    def __init__(self, room: int) -> None:
-        self._room = room
-        # 3: the line ends of the frame.
-        self._left = room - estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) - 3
-        self._lines: dict[str, list[str]] = {}
+    header: str
+    line: str
+    lessons: Sequence[str]
+    runs: Sequence[str] = ()
 
-    @property
-    def taken(self) -> int:
-        """Tokens of its text, at most."""
-        return self._room - self._left if self._lines else 0
 
-    def add(self, header: str, line: str) -> bool:
-        """Whether a line fits. One that is too long does not end it: a shorter one may fit."""
-        cost = estimate_tokens(line) + 1
+def _fitting(items: Iterable[_Item], room: int) -> list[_Item]:
+    """The items for which a block of so many tokens has room. One that is too long does not end it."""
+    # 3: the line ends of the frame.
+    left = room - estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) - 3
+    kept: list[_Item] = []
+    headers = {""}
+    for item in items:
+        cost = estimate_tokens(item.line) + 1
         # A header costs tokens once, with the first line under it.
-        if header not in self._lines:
-            cost += estimate_tokens(header) + 1
-        if cost > self._left:
-            return False
-        self._left -= cost
-        self._lines.setdefault(header, []).append(line)
-        return True
+        if item.header not in headers:
+            cost += estimate_tokens(item.header) + 1
+        if cost <= left:
+            left -= cost
+            kept.append(item)
+            headers.add(item.header)
+    return kept
 
-    def text(self, hint: str) -> str:
-        """The lines in their order, and a hint after them."""
-        if not self._lines:
-            # Its words are hepm's own, no quotation.
-            return hint  # one line needs no frame
-        texts = [BLOCK_START, FRAME]
-        for header in filter(self._lines.__contains__, (_NOTES, _LESSONS, _RECALLED)):
-            texts += [header, *self._lines[header]]
-        if hint:
-            texts.append(hint)
-        texts.append(BLOCK_END)
-        return "\n".join(texts)
+
+def _block(items: Sequence[_Item], hint: str = "") -> str:
+    """Items in their order, and a hint after them."""
+    if not items:
+        # Its words are hepm's own, no quotation.
+        return hint  # one line needs no frame
+    texts = [BLOCK_START, FRAME]
+    for header in (_NOTES, _LESSONS, _RECALLED):
+        lines = [item.line for item in items if item.header == header]
+        if lines:
+            texts += [header, *lines]
+    if hint:
+        texts.append(hint)
+    return "\n".join([*texts, BLOCK_END])
 
 
 def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str], str] | None = None) -> Prompt:
@@ -369,46 +371,46 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     first, then recalled lines of the notes, then lessons.
     """
     redact = redact or str
-    told: dict[str, None] = {}
-    left_out: dict[str, None] = {}
-    runs: dict[str, None] = {}
-
-    def note(fits: bool, ids: Sequence[str], behind: Sequence[str] = ()) -> None:
-        if fits:
-            told.update(dict.fromkeys(ids))
-            runs.update(dict.fromkeys(behind))
-        else:
-            left_out.update(dict.fromkeys(ids))
-
-    wishes, recalled, ids = list[str](), (), ()
+    notes, recalled, lessons = list[_Item](), list[_Item](), list[_Item]()
     if found.notes is not None:
-        wishes, recalled, ids = found.notes.text.splitlines(), found.recalled, (found.notes.id,)
-    stable = _Block(budget // 2)
-    for wish in filter(str.strip, wishes):
-        words = redact(wish.strip().removeprefix("- "))
-        note(stable.add(_NOTES, f"- {quoted(words, ITEM_CHARS)}"), ids)
-    hint = found.suggestions.prompt()
-    if estimate_tokens(hint) > budget - stable.taken:
-        hint = ""
-    present = _Block(budget - stable.taken - estimate_tokens(hint))
-    for wish in recalled:
-        note(present.add(_RECALLED, f"- {quoted(redact(wish), ITEM_CHARS)}"), ids)
-    room = found.lesson_tokens
+        for header, items, wishes in (
+            (_NOTES, notes, filter(str.strip, found.notes.text.splitlines())),
+            (_RECALLED, recalled, found.recalled),
+        ):
+            for wish in wishes:
+                words = redact(wish.strip().removeprefix("- "))
+                items.append(_Item(header, f"- {quoted(words, ITEM_CHARS)}", (found.notes.id,)))
     for lesson in found.lessons:
         # Redacted again: rules may have come since the lesson was stored.
         line = replace(lesson, text=redact(lesson.text)).bullet()
-        cost = estimate_tokens(line) + 1
-        fits = cost <= room and present.add(_LESSONS, line)
-        room -= cost * fits
-        note(fits, lesson.lessons, lesson.runs)
+        lessons.append(_Item(_LESSONS, line, lesson.lessons, lesson.runs))
+    stable = _fitting(notes, budget // 2)
+    room = budget - estimate_tokens(_block(stable))
+    hint = found.suggestions.prompt()
+    if estimate_tokens(hint) > room:
+        hint = ""
+    present = _fitting([*recalled, *_first(lessons, found.lesson_tokens)], room - estimate_tokens(hint))
+    shown = [*stable, *present]
+    told = dict.fromkeys(chain.from_iterable(item.lessons for item in shown))
+    wanted = dict.fromkeys(chain.from_iterable(item.lessons for item in (*notes, *recalled, *lessons)))
+    runs = dict.fromkeys(chain.from_iterable(item.runs for item in shown))
     return Prompt(
-        stable=stable.text(""),
-        present=present.text(hint),
+        stable=_block(stable),
+        present=_block(present, hint),
         lessons=tuple(told),
         runs=tuple(runs)[:_MOST_RUNS],
-        left_out=tuple([id for id in left_out if id not in told]),
+        left_out=tuple([id for id in wanted if id not in told]),
         suggestions=found.suggestions,
     )
+
+
+def _first(lessons: Iterable[_Item], room: int) -> Iterator[_Item]:
+    """The lessons that take so many tokens together, without those that are too long."""
+    for lesson in lessons:
+        cost = estimate_tokens(lesson.line) + 1
+        if cost <= room:
+            room -= cost
+            yield lesson
 
 
 def without_repeats(text: str, shown: dict[str, str]) -> str:

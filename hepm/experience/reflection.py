@@ -15,6 +15,7 @@ from typing import Final
 
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, key_words, lost, text_of, wish_of
+from hepm.experience.transcript import within
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
 from hepm.text import on_one_line, quoted
@@ -200,44 +201,27 @@ def _sorted_key_words(text: str) -> str:
 def quoted_conversation(turns: Iterable[Turn]) -> str:
     """A conversation, each line after "> ", in about 20,000 characters at most.
 
-    Long messages lose their middle; of too many messages those in the middle go, the agent's first.
+    Long messages lose their middle; of too many messages the agent's in the middle go first, then the user's there.
     """
     messages = _messages(turns)
     texts = [_quoted_lines(turn.text) for turn in messages]
-    kept = _kept_messages(messages)
     most = CONVERSATION_CHARS
-    if sum(len(texts[number]) for number in kept) > most:
-        most //= len(kept)
+    if sum(map(len, texts)) > most:
+        most = max(most // len(texts), _LEAST_CHARS)
     blocks: list[str] = []
-    for before, number in zip([-1, *kept], kept, strict=False):
-        if number > before + 1:
-            blocks.append(f"({number - before - 1} messages left out)")
-        text = texts[number]
+    for turn, text in zip(messages, texts, strict=True):
         if len(text) > most:
             half, left_out = most // 2, f"(… {len(text) - most:,} characters left out …)"
-            text = f"{text[:half]}\n{left_out}\n> {text[-half:]}"
-        speaker = "user" if messages[number].role == "user" else "agent"
-        blocks.append(f"{speaker}:\n{text}")
-    return "\n".join(blocks)
+            text = f"{text[:half]}\n{left_out}\n> {text[-half:]}"  # noqa: PLW2901
+        blocks.append(f"{'user' if _of_user(turn) else 'agent'}:\n{text}")
+    of_user = [number for number, turn in enumerate(messages) if _of_user(turn)]
+    return within(blocks, of_user, CONVERSATION_CHARS)
 
 
 def _quoted_lines(text: str) -> str:
     """A message with each line after "> ", in which nothing begins a message of a chat template."""
     escaped = _TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", text)
     return "\n".join(f"> {on_one_line(line)}" for line in escaped.split("\n"))
-
-
-def _kept_messages(messages: Sequence[Turn]) -> list[int]:
-    """The numbers of the messages for which there is room, in order."""
-    last = len(messages) - 1
-
-    def order(number: int) -> tuple[bool, bool, int]:
-        from_an_end = min(number, last - number)
-        # Two at each end, then the user's, each from the ends to the middle.
-        return from_an_end > 1, messages[number].role != "user", from_an_end
-
-    ranked = sorted(range(len(messages)), key=order)
-    return sorted(ranked[: CONVERSATION_CHARS // _LEAST_CHARS])
 
 
 def _listed(lines: Sequence[str]) -> str:

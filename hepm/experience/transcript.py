@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, TypeAlias
 
 from hepm.ingest.transitions import AgentState
@@ -69,6 +70,26 @@ def plain(text: str, limit: int) -> str:
     if len(text) <= 8 * limit and len(line) <= limit:
         return line
     return line[: limit - 1].rstrip() + CUT
+
+
+def within(parts: Sequence[str], marks: Collection[int], room: int) -> str:
+    """Parts of a record in so many characters: those nearest to a mark first, then those nearest to either end."""
+
+    def distance(number: int) -> tuple[int, int]:
+        from_end = min(number, len(parts) - 1 - number) + 1
+        return min([from_end, *(abs(number - mark) for mark in marks)]), from_end
+
+    kept: set[int] = set()
+    for number in sorted(range(len(parts)), key=distance):
+        room -= len(parts[number]) + 1
+        if room < 0:
+            break
+        kept.add(number)
+    texts: list[str] = []
+    for stays, numbers in groupby(range(len(parts)), key=kept.__contains__):
+        group = [parts[number] for number in numbers]
+        texts += group if stays else [f"{CUT} ({len(group)} left out)"]
+    return "\n".join(texts)
 
 
 def listed(tools: Iterable[ToolName]) -> str:

@@ -154,5 +154,5 @@ def test_of_lessons_that_differ_in_a_number_the_best_used_one_is_shown(tmp_path:
         for used in ids:
             memory.lessons.show(used, [used])
             memory.lessons.record_outcome(used, success=True)
-            assert used in [one.id for one in search()]
+            assert used in [one.experience.id for one in search()]
             memory.lessons.record_outcome(used, success=False)

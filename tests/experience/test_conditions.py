@@ -11,7 +11,7 @@ from hepm.evidence.facts import FactTest
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import from_record, to_record
-from hepm.types import SAID, START
+from hepm.types import SAID, START, USER
 
 SHIPPED = FactCondition(FactTest("get_order", "status=shipped", 0.5))
 AT_MOST = FactCondition(FactTest("get_return", "amount", 200.5), true=False)
@@ -60,7 +60,7 @@ CONDITIONS = [
     (Conditions(after=("look",), facts=(NOT_CALLED,)), "after look, when refund was not called"),
     (Conditions(facts=(AT_MOST,)), "when get_return says amount is at most 200.5"),
     (Conditions(says=("cancel", "stop")), 'when the user says "cancel" or "stop"'),
-    (Conditions(user="ann"), "when it is for ann"),
+    (Conditions(facts=(FactCondition(FactTest(USER, "=ann", 0.5)),)), "when it is for some users"),
 ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hepm.errors import InputError
+from hepm.evidence.facts import FactTest
 from hepm.evidence.rules import FAILED
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.counted import advising
@@ -24,6 +25,7 @@ from hepm.experience.lesson_files import (
 from hepm.experience.lessons import HAND, Notes, Principle, PrincipleKind
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.types import USER
 from tests.experience.shelves import NS, open_bank, remember
 from tests.runs import trajectory
 
@@ -138,7 +140,8 @@ def test_a_file_written_twice_is_the_same_whatever_the_order_of_arrival(bank: Le
 
 
 def test_lessons_about_one_user_and_notes_are_never_written(bank: LessonBank) -> None:
-    mine = replace(GOOD, text="Ann wants to buy.", conditions=Conditions(user="ann"))
+    ann = FactCondition(FactTest(USER, "=ann", 0.5))
+    mine = replace(GOOD, text="Ann wants to buy.", conditions=Conditions(facts=(ann,)))
     bank.change(LessonChange(put=[mine.row(), Notes("ann", "- short").row()]), namespace=NS)
     chosen = lessons_for_file(bank, namespace=NS, every=True)
     assert not any("nn" in one.text for one in chosen.lessons)
