@@ -5,7 +5,7 @@ import pytest
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import DomainRun
 from hepm.evals.metrics import DivergencePoint, Failures, Hints, find_divergences
-from hepm.experience.comparison import CallDifference
+from hepm.experience.comparison import RunDivergence
 from tests.evals.logs import run
 
 
@@ -22,8 +22,8 @@ def hints(*tools: str) -> list[Hint]:
     return [Hint(tuple(letters)) for letters in tools]
 
 
-def fork(better: str, chosen: str) -> CallDifference:
-    return CallDifference(frozenset(better), frozenset(chosen))
+def fork(better: str, chosen: str) -> RunDivergence:
+    return RunDivergence(0, frozenset(better), frozenset(chosen))
 
 
 def test_a_divergence_is_the_first_turn_that_differs() -> None:
