@@ -23,7 +23,7 @@ def hints(*tools: str) -> list[Hint]:
 
 
 def fork(better: str, chosen: str) -> RunDivergence:
-    return RunDivergence(0, frozenset(better), frozenset(chosen))
+    return RunDivergence(1, frozenset(better), frozenset(chosen))
 
 
 def test_a_divergence_is_the_first_turn_that_differs() -> None:
