@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,9 +13,7 @@ from hepm.errors import InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from hepm.evals.domains import Domain, Record
-    from hepm.ingest import Rejection
-    from hepm.ingest.records import Item
+    from hepm.evals.domains import Domain
     from hepm.memory import Memory
 
 
@@ -54,7 +52,7 @@ def eval_runs(
         named = [each.name for each in all_methods()]
     # None named: the five that `find_methods` has as its default.
     methods = find_methods(named)
-    domains = _domains(runs, format, every=every)
+    domains = _domains(runs, format)
     settings = EvalOptions(assume_success=assume_success, sample=not every)
     with Bar("memories asked") as bar:
         report = evaluate(domains, methods, settings, processes=usable_cores(), on_progress=bar.show)
@@ -64,52 +62,21 @@ def eval_runs(
         Console().print(tables(report))
 
 
-def _domains(sources: Sequence[str], format: str, *, every: bool) -> list[Domain]:
-    """Read the runs, divided by environment; unless `every`, at most as many as some seconds allow."""
-    from hepm.evals.domains import domains_of, without_repeats
-    from hepm.evals.sampling import READ_CHARS
+def _domains(sources: Sequence[str], format: str) -> list[Domain]:
+    """Read the runs, divided by environment; what could not be read is reported on stderr."""
+    from hepm.evals.domains import domains_of, read_records, without_repeats
+    from hepm.ingest import ReadOptions
 
-    most = None if every else READ_CHARS
     with Bar("runs read") as bar:
-        records = _read_records(sources, format, bar, most)
-        if not records:
-            raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
-        domains = domains_of(without_repeats(records))
+        records, rejected = read_records(sources, ReadOptions(format=format), on_run=bar.show)
+    if rejected:
+        remark(f"hepm: {options.unusable(rejected)}")
+    if not records:
+        raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
+    domains = domains_of(without_repeats(records))
     if not domains:
         raise InputError("there are no runs to evaluate: all that were read are attacks.")
     return domains
-
-
-def _read_records(sources: Sequence[str], format: str, bar: Bar, most_chars: int | None) -> list[Record]:
-    """Runs with the names of their readers; what could not be read is reported on stderr."""
-    from hepm.evals.sampling import read_sample
-    from hepm.ingest import ReadOptions, Rejection, read_runs
-    from hepm.ingest.formats.exported import Carried
-    from hepm.ingest.records import Remark
-
-    options_of_reading = ReadOptions(format=format)
-    complete = True
-    read: Iterable[tuple[str, Item]] = read_runs(sources, options_of_reading)
-    # A sample of a large archive need not read all of it.
-    if most_chars is not None:
-        read, complete = read_sample(sources, options_of_reading, most_chars, on_run=bar.show)
-    records: list[Record] = []
-    rejected: list[Rejection] = []
-    for name, item in read:
-        # A lesson or the like, in an export.
-        if isinstance(item, Carried | Remark):
-            continue
-        if isinstance(item, Rejection):
-            rejected.append(item)
-        else:
-            records.append((name, item))
-            bar.show(len(records))
-    if not complete:
-        read_of = f"a sample of {count_of(len(records), 'run')} was read"
-        remark(f"{read_of}, of a large file its first ones; --all reads all")
-    if rejected:
-        remark(f"hepm: {options.unusable(rejected)}")
-    return records
 
 
 @command("view")

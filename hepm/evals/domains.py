@@ -13,6 +13,7 @@ from functools import cached_property
 from hashlib import md5
 from typing import Final, NamedTuple, TypeAlias
 
+from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.records import content_digest
 from hepm.ingest.transitions import tool_names
 from hepm.types import START, Outcome, ToolName, Trajectory, Turn
@@ -140,6 +141,28 @@ class Domain:
     runs: Sequence[DomainRun]
     derived: bool = False
     grouped: bool = False
+
+
+def read_records(
+    sources: Sequence[str],
+    options: ReadOptions = ReadOptions(),
+    *,
+    on_run: Callable[[int], object] = lambda number: None,
+) -> tuple[list[Record], list[Rejection]]:
+    """The runs of files, and what could not be read.
+
+    Args:
+        on_run: Called with how many runs were read.
+    """
+    records: list[Record] = []
+    rejected: list[Rejection] = []
+    for name, item in read_runs(sources, options):
+        if isinstance(item, Rejection):
+            rejected.append(item)
+        elif isinstance(item, Trajectory):  # else a lesson or the like, in an export
+            records.append((name, item))
+            on_run(len(records))
+    return records, rejected
 
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:

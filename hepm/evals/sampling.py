@@ -1,27 +1,20 @@
 """A sample for an evaluation in bounded time: some task families, one of their folds, some of their calls.
 
-What takes the time is to fill memories and to ask them. The limits keep `hepm eval` below 20 s on two cores.
+What takes the time is to fill memories and to ask them. The limits keep that below 15 s on two cores.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import md5
-from itertools import chain, zip_longest
-from pathlib import Path
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from hepm.evals.domains import Domain, DomainRun, Split
-from hepm.ingest import ReadOptions, read_runs
-from hepm.ingest.files import regular_files
-from hepm.ingest.records import Item
 from hepm.types import Trajectory
 
-READ_CHARS: Final = 30_000_000
-"""Characters of runs that are read; a run counts `_RUN_CHARS` more."""
 REMEMBERED: Final = 16_000.0
 """Cost of all memories together: a call is 1, and `_CALL_CHARS` characters of text are another."""
 PREDICTED: Final = 600
@@ -30,12 +23,10 @@ DIVERGENCES: Final = 300
 """Failed runs to look at, over all domains."""
 FOLDS: Final = 3
 """Parts of the families, and of the runs, in a sample: a memory of two of them predicts many calls of the third."""
-_RUN_CHARS: Final = 3_000
 _CALL_CHARS: Final = 2_000
 _WHOLE: Final = 13.0  # memories of four of five folds of families, and of nine of ten folds of runs
 _ONE_OF_EACH: Final = 4 / 3  # a fold of families, and a fold of runs
 _FEWEST_FAMILIES: Final = 10
-_EVEN: Final = 8  # a file has at most this part of what is read, if there are as many
 _Item = TypeVar("_Item")
 
 
@@ -47,43 +38,6 @@ def chars_of(run: Trajectory) -> int:
         for call in turn.calls:
             chars += len(call.result or "")
     return chars
-
-
-def read_sample(
-    names: Sequence[str], options: ReadOptions, most_chars: int, *, on_run: Callable[[int], object]
-) -> tuple[list[tuple[str, Item]], bool]:
-    """Runs and what could not be read, in the order of the files, up to a number of characters; and whether it is all.
-
-    Files are read in an order that their names decide, one of each folder after the other, and of each an even part at
-    most.
-
-    Args:
-        on_run: Called with how many runs were read.
-    """
-    files = regular_files(names) or []
-    by_folder: defaultdict[Path, list[Path]] = defaultdict(list)
-    for file in sorted(files, key=lambda file: _hash(file.name)):
-        by_folder[file.parent].append(file)
-    # What comes through a pipe can be read in its own order alone.
-    order: list[Any] = [file for turn in zip_longest(*by_folder.values()) for file in turn if file] or [names]
-    most_of_file = most_chars / min(len(order), _EVEN)
-    chars = runs = 0
-    complete = True
-    taken: dict[Any, list[tuple[str, Item]]] = {}
-    for source in order:
-        begun = chars
-        of_source = taken.setdefault(str(source), [])
-        for named in read_runs(source, options):
-            if chars > most_chars or chars - begun > most_of_file:
-                complete = False
-                break
-            of_source.append(named)
-            if isinstance(named[1], Trajectory):
-                runs += 1
-                chars += chars_of(named[1]) + _RUN_CHARS
-                on_run(runs)
-    in_order = [str(source) for source in files or order]
-    return [*chain.from_iterable(taken[source] for source in dict.fromkeys(in_order))], complete
 
 
 @dataclass(frozen=True)

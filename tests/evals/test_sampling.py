@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from hepm.evals.domains import Split
-from hepm.evals.sampling import Sample, read_sample
-from hepm.ingest import ReadOptions, read_runs
-from hepm.types import Trajectory
+from hepm.evals.sampling import Sample
 from tests.cli.chats import chats, write
 from tests.evals.logs import domain, run
 from tests.faults.command import quick
@@ -47,15 +44,6 @@ def test_few_runs_are_measured_whole(tmp_path: Path) -> None:
     assert sample.json["verdict"] == every.json["verdict"]
 
 
-def test_reading_ends_where_it_would_take_long(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hepm.evals.sampling.READ_CHARS", 350_000)
-    part = quick("eval", many, "--json", "--method", "first-order")
-    runs = part.json["settings"]["runs"]
-    assert 100 < runs < 130
-    assert part.err == f"a sample of {runs} runs was read, of a large file its first ones; --all reads all\n"
-    assert quick("eval", many, "--json", "--method", "first-order", "--all").json["settings"]["runs"] == 600
-
-
 def test_a_sample_holds_whole_families() -> None:
     whole = domain(*(run(f"{task}-{n}", *"abcdefghij", task=f"t{task}") for task in range(800) for n in range(4)))
     (part,) = Sample.of([whole]).domains
@@ -70,26 +58,3 @@ def test_the_fold_with_most_divergences_is_measured() -> None:
     assert not sample.whole
     splits = [Split([], runs[:100]), Split([], runs[900:]), Split([], runs[100:200])]
     assert sample.some_splits(splits, [one for one in runs if not one.success]) == [splits[1]]
-
-
-def test_a_reading_that_is_cut_short_takes_as_much_of_each_folder(tmp_path: Path) -> None:
-    for folder, tasks in (("a", 200), ("b", 200), ("c", 2)):
-        (tmp_path / folder).mkdir()
-        for number, record in enumerate(chats(tasks)):
-            write(tmp_path / folder / f"{number}.jsonl", [{**record, "id": f"{folder}-{number}"}])
-
-    def read(most_chars: int) -> tuple[list[str], bool]:
-        items, complete = read_sample([str(tmp_path)], ReadOptions(), most_chars, on_run=lambda _: None)
-        return [item.id for _, item in items if isinstance(item, Trajectory)], complete
-
-    ids, complete = read(400_000)
-    assert not complete
-    runs = Counter(id[0] for id in ids)
-    assert runs["c"] == 4
-    assert abs(runs["a"] - runs["b"]) <= 1
-    # Not the first of a folder, and the same ones each time.
-    assert max(int(id.rpartition("-")[2]) for id in ids) > 300
-    assert read(400_000)[0] == ids
-    every, complete = read(100_000_000)
-    assert complete
-    assert every == [run.id for _, run in read_runs([str(tmp_path)]) if isinstance(run, Trajectory)]

@@ -12,13 +12,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from hepm.errors import InputError
-from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of, without_repeats
+from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of, read_records, without_repeats
 from hepm.evals.metrics import find_divergences
-from hepm.ingest import Rejection, read_runs
-from hepm.ingest.formats.exported import Carried
-from hepm.ingest.records import Remark
+from hepm.ingest import Rejection
 from hepm.lab.environments import Episode, Schema, Task
-from hepm.types import SUMMARY_TOOL, Tool, ToolName, Trajectory
+from hepm.types import SUMMARY_TOOL, Tool, ToolName
 
 # Parameters of a tool whose record has none: a model may call it with anything.
 ANY_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": True}
@@ -116,14 +114,7 @@ class RecordedRuns:
         """The runs by their environment; tasks without an id are grouped by request."""
         if not self.sources:
             raise InputError(f"{self.name} needs recorded runs: name them by --source FILE,FOLDER,...")
-        records: list[tuple[str, Trajectory]] = []
-        for reader, item in read_runs(self.sources):
-            if isinstance(item, Carried | Remark):  # a lesson or the like, in an export
-                continue
-            if isinstance(item, Rejection):
-                self.rejected.append(item)
-            else:
-                records.append((reader, item))
+        records, self.rejected = read_records(self.sources)
         if not records:
             raise InputError(f"no run could be read from {', '.join(self.sources)}.")
         domains = domains_of(without_repeats(records))
