@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import md5
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.ingest import ReadOptions, Rejection, read_runs
-from hepm.ingest.records import content_digest
+from hepm.ingest.formats.exported import Carried
+from hepm.ingest.records import Remark, content_digest
 from hepm.ingest.transitions import tool_names
 from hepm.types import START, Outcome, ToolName, Trajectory, Turn
 from hepm.uplift.likeness import group_by_request
@@ -157,11 +158,11 @@ def read_records(
     records: list[Record] = []
     rejected: list[Rejection] = []
     for name, item in read_runs(sources, options):
-        if isinstance(item, Rejection):
-            rejected.append(item)
-        elif isinstance(item, Trajectory):  # else a lesson or the like, in an export
+        if isinstance(item, Trajectory):
             records.append((name, item))
             on_run(len(records))
+        elif not isinstance(item, Carried | Remark):  # a lesson or the like, in an export
+            rejected.append(item)
     return records, rejected
 
 
@@ -331,14 +332,8 @@ class Split(NamedTuple):
 
 
 def by_family(runs: Sequence[DomainRun], folds: int = 5) -> Iterator[Split]:
-    """Each fold of families is predicted from the others.
-
-    With fewer families than folds each family is a fold. Folds by hash may still come out empty when families are few.
-    """
-    families = sorted({run.family for run in runs})
-    fold = {family: fold_of(family, folds) for family in families}
-    if len(families) < folds:
-        fold = {family: number for number, family in enumerate(families)}
+    """Each fold of families is predicted from the others."""
+    fold = folds_of({run.family for run in runs}, folds)
     return _by_fold(runs, lambda run: fold[run.family])
 
 
@@ -366,6 +361,16 @@ def _by_fold(runs: Sequence[DomainRun], fold_of_run: Callable[[DomainRun], int])
         kept = [run for run in runs if fold_of_run(run) != fold]
         if kept:  # with one fold alone, nothing is left to learn from
             yield Split(kept, by_fold[fold])
+
+
+def folds_of(families: Collection[str], folds: int) -> dict[str, int]:
+    """The fold of each family. With fewer families than folds each is one of its own.
+
+    Folds by hash may still come out empty when families are few.
+    """
+    if len(families) < folds:
+        return {family: number for number, family in enumerate(sorted(families))}
+    return {family: fold_of(family, folds) for family in families}
 
 
 def fold_of(family: str, folds: int) -> int:

@@ -111,7 +111,7 @@ class Exploration(Bench):
         *,
         on_round: Callable[[RoundReport], None] = lambda report: None,
     ) -> None:
-        """Make and learn the rounds that are not known, up to the first with a run that breaks off for the first time.
+        """Make and learn the rounds that are not known, up to the first of which no run ends.
 
         Args:
             memory: Where runs and lessons are stored.
@@ -125,7 +125,7 @@ class Exploration(Bench):
             report = self.folder.note(f"round {number}")
             # A round whose report is noted is not made again.
             if report is None:
-                left_out = self._make(number, keys, memory, model)
+                left_out = self._make(keys, memory, model)
                 if left_out is None:
                     return
                 report = self._learn(number, keys, memory, distiller, left_out)
@@ -164,22 +164,17 @@ class Exploration(Bench):
         """The run as it is stored."""
         return replace(ended.run, id=self._id(str(ended.key)), tags={**ended.run.tags, "round": str(number)})
 
-    def _make(self, number: int, keys: Sequence[Key], memory: KnownMemory, model: Model) -> int | None:
-        """Make the runs of a round; how many are left out of it, None if it is not complete."""
-        self.failed.clear()
-        # Runs of a command that was stopped are in the folder.
-        waiting = [key for key in keys if key not in self.ended]
+    def _make(self, keys: Sequence[Key], memory: KnownMemory, model: Model) -> int | None:
+        """Make the runs of a round; how many broke off twice and are left out, None if all did."""
         self._model = model
-        self._play([Stream([key], memory) for key in waiting], sum(map(len, self.deals)))
-        note = f"broke off in round {number}"
-        failed = {str(key) for key in self.failed}
-        failed_before = set(self.folder.note(note) or ())
-        if failed - failed_before:  # each run has a second try, when the command is repeated
-            self.folder.add_note(note, sorted(failed_before | failed))
-            return None
-        if len(failed) == len(keys):
+        for _ in range(2):  # a run that breaks off has a second try
+            self.failed.clear()
+            # Runs of a command that was stopped are in the folder.
+            waiting = [key for key in keys if key not in self.ended]
+            self._play([Stream([key], memory) for key in waiting], sum(map(len, self.deals)))
+        if len(self.failed) == len(keys):
             return None  # a round without a run teaches nothing: the server may be down
-        return len(failed)
+        return len(self.failed)
 
     def _learn(
         self, number: int, keys: Sequence[Key], memory: KnownMemory, distiller: Client | None, left_out: int
@@ -366,10 +361,8 @@ def _tables(exploration: Exploration) -> list[Table | Text]:
         parts.append(rows_table("by environment", _ENVIRONMENT_COLUMNS, sorted(rows, key=itemgetter(0, 1))))
     if exploration.failed:
         key, reason = next(iter(exploration.failed.items()))
-        again = "repeat the command to try them again; those that break off again are left out"
-        parts.append(
-            Text(on_one_line(f"{count_of(len(exploration.failed), 'run')} broke off ({key}): {reason}; {again}."))
-        )
+        broken = count_of(len(exploration.failed), "run")
+        parts.append(Text(on_one_line(f"{broken} of the last round broke off twice ({key}): {reason}")))
     return parts
 
 

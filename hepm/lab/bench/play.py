@@ -22,7 +22,7 @@ from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
 from hepm.embed import Embedder
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
-from hepm.evals.domains import fold_of
+from hepm.evals.domains import folds_of
 from hepm.evals.metrics import entropy_of
 from hepm.experience.judge import OutcomeJudge
 from hepm.lab.bench.arms import ARMS, Arm, KnownMemory, advice, reflection_on, scratch_memory
@@ -247,13 +247,11 @@ class Bench:
         return lambda key: made[ARMS[key.arm].learns_from, fold_of_task[key.task]]
 
     def _folds(self) -> dict[str, int]:
-        """The fold of each tested task; tasks of a family share one, and few families have one each."""
+        """The fold of each tested task; tasks of a family share one."""
         # A task without a family is one of its own.
         family_of = {task.id: task.family or task.id for task in self.tested}
-        families = sorted({*family_of.values()})
-        if len(families) < self.options.folds:
-            return {task: families.index(family) for task, family in family_of.items()}
-        return {task: fold_of(family, self.options.folds) for task, family in family_of.items()}
+        fold_of_family = folds_of({*family_of.values()}, self.options.folds)
+        return {task: fold_of_family[family] for task, family in family_of.items()}
 
     def _runs_of(self, source: str) -> list[tuple[str, Trajectory]]:
         """The runs that an arm made of the training tasks, each with its task, labelled."""

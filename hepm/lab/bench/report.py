@@ -24,7 +24,6 @@ from hepm.lab.bench.scores import (
     ChangedTask,
     Compared,
     Measures,
-    hinted_alike,
 )
 from hepm.text import CUT, count_of, on_one_line
 from hepm.uplift.effect_text import COLUMNS, MeasuredInBothArms, effect_sentence
@@ -77,7 +76,6 @@ def report_on(bench: Bench) -> BenchReport:
         calls=sum(run.facts.usage.calls for run in ended.values()),
         sentences=sentences,
         unreflected=bench.unreflected,
-        alike=hinted_alike(runs),
         success_from=bench.options.success_from,
     )
 
@@ -148,8 +146,6 @@ def _scores(report: BenchReport) -> Iterator[Table | Text]:
     columns |= {"tokens": "{0[1].measures[tokens]:0}", "hinted": "{0[1].hinted:.0%}", "ms": "{0[1].memory_ms:.2f}"}
     yield rows_table(title, columns, report.arms.items())
     yield Text(legend, style="dim")
-    for arms in report.alike:
-        yield Text(f"{', '.join(arms)}: got the same hints at each step, so that only chance parts them.")
 
 
 def _differences(report: BenchReport) -> Iterator[Table]:

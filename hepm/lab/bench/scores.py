@@ -14,7 +14,6 @@ import numpy as np
 
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import MethodDifference, rounded
-from hepm.lab.bench.arms import ARMS
 from hepm.lab.bench.folder import Facts
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL
 
@@ -135,7 +134,6 @@ class BenchReport:
         failed: Why runs broke off.
         sentences: One on each arm but the reference.
         unreflected: Sessions after which a model's notes could not be read, so that the old ones stayed.
-        alike: Arms that work in one way and got the same hints at each step of each run: only chance parts them.
         success_from: The reward from which on a run is a success.
     """
 
@@ -150,7 +148,6 @@ class BenchReport:
     calls: int
     sentences: Sequence[str]
     unreflected: int = 0
-    alike: Sequence[Sequence[str]] = ()
     success_from: float = SUCCESS_FROM
 
     @property
@@ -172,16 +169,6 @@ class BenchReport:
     def to_json(self) -> dict[str, Any]:
         """As `hepm bench --json` prints it."""
         return rounded(asdict(self))
-
-
-def hinted_alike(runs: Mapping[str, Runs]) -> list[list[str]]:
-    """Arms that work alike and got the same hints, if any, at each step of each run, in groups of two and more."""
-    groups: defaultdict[object, list[str]] = defaultdict(list)
-    for name, by_task in runs.items():
-        hints = [facts.hints for facts in chain.from_iterable(by_task)]
-        if name in ARMS and any(map(any, hints)):
-            groups[ARMS[name].strategy, ARMS[name].placement, *hints].append(name)
-    return [alike for alike in groups.values() if len(alike) > 1]
 
 
 @dataclass(frozen=True)

@@ -174,8 +174,8 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     makers["users"] = partial(collaboration.UsersEnvironment, source)
     makers["users-played"] = partial(collaboration.PlayedUsersEnvironment, source)
     makers["recorded"] = partial(recorded.RecordedRuns, source)
-    makers["questions"] = questions.island_questions
-    makers["questions-files"] = partial(questions.file_questions, source)
+    for name in ("questions", "questions-files"):
+        makers[name] = partial(questions.QuestionEnvironment, name, source)
 
     for gym in (*gyms.GYMS, gyms.ALL):
         makers[gym] = partial(gyms.Gym, gym)

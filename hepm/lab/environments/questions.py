@@ -6,7 +6,7 @@ The questions and the corpus come from files, or are our own (`hepm.lab.environm
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -115,16 +115,28 @@ class QuestionEpisode:
 
 
 class QuestionEnvironment:
-    """Questions over a corpus. Both are read when they are first needed."""
+    """Questions over a corpus. Both are read when they are first needed.
 
-    def __init__(self, name: str, read: Callable[[], tuple[Sequence[AskedQuestion], Sequence[Paragraph]]]) -> None:
+    Args:
+        name: "questions" for 40 of our own over 120 paragraphs, or "questions-files".
+        source: Files of questions, separated by commas, over their own paragraphs or a corpus, say
+            "dev.json,corpus=wiki.jsonl".
+    """
+
+    def __init__(self, name: str, source: str = "") -> None:
         self.name = name
-        self._contents = cache(read)
+        self._source = source
         self._lock = Lock()
 
     @cached_property
+    def _contents(self) -> tuple[Sequence[AskedQuestion], Sequence[Paragraph]]:
+        if self.name == "questions":
+            return questions(), paragraphs()
+        return _from_files(self._source)
+
+    @cached_property
     def _corpus(self) -> Corpus:
-        return Corpus(self._contents()[1])
+        return Corpus(self._contents[1])
 
     def corpus(self) -> Corpus:
         """What is searched; indexed once."""
@@ -134,7 +146,7 @@ class QuestionEnvironment:
     def tasks(self) -> Sequence[Task]:
         """A task for each question, in their order; where its searches are known, they are the gold calls."""
         tasks: list[Task] = []
-        for asked in self._contents()[0]:
+        for asked in self._contents[0]:
             # Questions of files have no known searches: a task without gold calls.
             calls = tuple(ToolCall(SEARCH, {"query": query}) for query in asked.searches)
             gold = (Turn("assistant", asked.answers[0], calls),)
@@ -144,26 +156,12 @@ class QuestionEnvironment:
     def start(self, task: Task, *, seed: int = 0) -> QuestionEpisode:
         """A run; nothing in it is drawn."""
         del seed
-        asked = next(asked for asked in self._contents()[0] if asked.id == task.id)
+        asked = next(asked for asked in self._contents[0] if asked.id == task.id)
         # The corpus as a function: indexing takes long and waits for the first search.
         return QuestionEpisode(self.corpus, asked)
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def island_questions() -> QuestionEnvironment:
-    """40 questions of our own over 120 paragraphs."""
-    return QuestionEnvironment("questions", lambda: (questions(), paragraphs()))
-
-
-def file_questions(source: str) -> QuestionEnvironment:
-    """Questions from files, separated by commas, over a corpus, or over their own paragraphs.
-
-    Args:
-        source: "dev.json,corpus=wiki.jsonl", say.
-    """
-    return QuestionEnvironment("questions-files", partial(_from_files, source))
 
 
 def _from_files(source: str) -> tuple[Sequence[AskedQuestion], Sequence[Paragraph]]:

@@ -149,14 +149,6 @@ def test_an_arm_names_so_many_tools_as_it_is_called_after(arm: str, tools: str, 
     assert hinted(memory, arm, ["No", ["a"], "No", "Done."])[1] == f"Suggested next tools: {tools}"
 
 
-def test_arms_that_were_told_the_same_are_named_and_others_are_not(loopback: Loopback, tmp_path: Path) -> None:
-    loopback.script = clerk
-    options = ("--arms", "off,explicit,implicit,c0,c10,no-state", *TWO_TASKS)
-    shown = " ".join(bench(tmp_path, loopback.url, *options, env=SPLIT).out.split())
-    assert "explicit, c0, c10: got the same hints at each step, so that only chance parts them." in shown
-    assert shown.count("the same hints") == 1
-
-
 def test_the_summary_tool_alone_is_offered_without_a_hint(memory: KnownMemory) -> None:
     memory.learn([trajectory("1", "a", "b")], distill=False)
     assert ARMS[SUMMARY].remembers is False

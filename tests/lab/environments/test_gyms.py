@@ -80,13 +80,10 @@ def played(episode: Any, task: Task) -> list[Any]:
     return [*said, episode.reward()]
 
 
-def test_actions_can_be_written_as_in_the_paper_and_a_text_without_one_is_reminded_once():
+def test_a_conversation_that_was_finished_is_over():
     environment = find_environment("intention")
     episode = environment.start(environment.tasks()[0])
-    assert episode.answer("[action] What age is she turning?") == "She turns eight."
-    assert episode.answer("Hm.") == "Take one of the actions [action], [finish]."
-    assert episode.answer("Hm.") is None
-    assert episode.answer("[finish] Done.") is None
+    episode.call("finish", {"text": "Done."})
     with pytest.raises(ToolFailed, match="over"):
         episode.call("action", {"text": "And the guests?"})
 

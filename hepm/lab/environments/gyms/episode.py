@@ -1,4 +1,4 @@
-"""A run in a gym: actions as tools or as tagged lines, a user who is a rule, and the end of a conversation.
+"""A run in a gym: actions as tools, a user who is a rule, and the end of a conversation.
 
 The rules, actions and texts of each gym are in `data/gyms.json`, its tasks in `data/NAME.jsonl`.
 """
@@ -17,8 +17,6 @@ from hepm.lab.environments import Episode, Schema, ToolFailed, tool_schema
 _DATA: Final = Path(__file__).parents[1] / "data"
 _ENDING: Final = ("answer", "finish", "submit")
 _SENTENCE: Final = re.compile(r"[^.:?!]+[.:?!]*")
-# "[action] Is it alive?"
-_LINE: Final = re.compile(r"\s*\[(\w+)\]\s*(.*)", re.DOTALL)
 
 
 @cache
@@ -46,8 +44,6 @@ def matched(words: str, text: str) -> bool:
 class GymEpisode(Episode):
     """A run of a task. The method `do_NAME` replies to the action NAME; an answer and a finish end the run.
 
-    An agent calls actions as tools. It may also write them, as the paper does: "[action] Is it alive?".
-
     Attributes:
         topics: What a message to the user can be about: words as a pattern, and what the user says then.
         uncovered: Positions of the topics that came up.
@@ -67,8 +63,6 @@ class GymEpisode(Episode):
         self.score = 0.0
         self.over = False
         self._integers = self.rules.get("type") == "integer"
-        # Who acts by numbers writes no actions, and is not reminded.
-        self._reminded = self._integers
 
     @property
     def tools(self) -> Sequence[Schema]:
@@ -121,19 +115,8 @@ class GymEpisode(Episode):
         return "Goodbye."
 
     def answer(self, text: str) -> str | None:
-        """The reply to a written action; one reminder of the form; None at the end, and to a second other text."""
-        line = _LINE.fullmatch(text)
-        if line and line[1].lower() in self.rules["actions"] and not self.over:
-            try:
-                reply = self.call(line[1].lower(), {"text": line[2].strip()})
-            except ToolFailed as error:
-                reply = f"Not possible: {error}."
-            return None if self.over else reply
-        # One reminder a run: an agent that talks on would never end.
-        if self.over or self._reminded or not text.strip():
-            return None
-        self._reminded = True
-        return f"Take one of the actions {', '.join(f'[{name}]' for name in self.rules['actions'])}."
+        """None: a turn without a call ends the run."""
+        del text
 
     def reward(self) -> float:
         """Of the run as it is now, in [0, 1]."""
