@@ -64,16 +64,11 @@ def normal_error(line: str) -> str:
     text = re.sub(r"(?:… ?){2,}", "… ", text).strip()
     if len(text) > ERROR_CHARS:
         text = text[:ERROR_CHARS].rpartition(" ")[0] or text[:ERROR_CHARS]
-    if not text.isprintable() or not _says_something(text):
-        return ""
-    return text
-
-
-def _says_something(text: str) -> bool:
-    """Whether a normalised error still has two words, and most of its words are whole."""
     words = text.split()
     cut = sum("…" in word for word in words)
-    return len(re.findall(r"[^\W\d_]{2,}", text)) > 1 and 2 * cut < len(words)
+    # It says something if it has two words, and most of its words are whole.
+    says_something = len(re.findall(r"[^\W\d_]{2,}", text)) > 1 and 2 * cut < len(words)
+    return text if text.isprintable() and says_something else ""
 
 
 def went_wrong(call: ToolCall) -> bool:

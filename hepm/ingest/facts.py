@@ -123,7 +123,9 @@ def facts_of_result(result: str) -> Mapping[str, float]:
     names are numbers: of the result, of what a text counts ("12 passed"), the length of a list, or with "@" a date in
     days since 1970. Other values with two digits in a row are left out.
     """
-    return _first(_parsed_facts(result))
+    text = result.strip()
+    parsed = parsed_result(text)
+    return _first(_facts_in_text(text, "") if parsed is None else _facts_in(parsed, "", 0))
 
 
 @lru_cache(maxsize=4_096)
@@ -144,14 +146,6 @@ def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:
         if len(first) == MOST_FACTS:
             break
     return first
-
-
-def _parsed_facts(result: str) -> Iterator[tuple[str, float]]:
-    text = result.strip()
-    parsed = parsed_result(text)
-    if parsed is None:
-        return _facts_in_text(text, "")
-    return _facts_in(parsed, "", 0)
 
 
 def parsed_result(text: str) -> JSON:
@@ -306,7 +300,8 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
     text = text.strip()
     quantity, code = _QUANTITY.fullmatch(text), _CODE.fullmatch(text)
     if _DATE.fullmatch(text):
-        yield from _date(text, path)
+        with suppress(ValueError):  # no day of the calendar
+            yield f"{path}@", (date.fromisoformat(text) - date(1970, 1, 1)).days
     elif quantity is not None and not _BARE_ID.fullmatch(text):
         yield path or "value", float(quantity[1].replace(",", "") + (quantity[2] or ""))
     elif code is not None:
@@ -315,11 +310,6 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
         yield f"{path}={text.lower()}", 1
         if text.count(" ") >= _FEWEST_SPACES:
             yield from ((f"{path}~{word}", 1) for word in _words(text))
-
-
-def _date(text: str, path: str) -> Iterator[tuple[str, float]]:
-    with suppress(ValueError):  # no day of the calendar
-        yield f"{path}@", (date.fromisoformat(text) - date(1970, 1, 1)).days
 
 
 def _numbers(text: str) -> Iterator[tuple[str, float]]:

@@ -135,7 +135,11 @@ class _Conversation:
             if known:
                 calls = tuple([turn.calls[number] for number in new])
             keys = tuple([mark.keys[number] for number in new])
-            self._append(replace(turn, calls=calls, mark=mark._replace(keys=keys)))
+            for number, key in enumerate(keys):
+                place = len(self.turns), number
+                self._places[mark.scope, key] = place
+                self._by_content.setdefault(key.partition(".")[0], []).append(place)
+            self.turns.append(replace(turn, calls=calls, mark=mark._replace(keys=keys)))
         return True
 
     def _find(self, scope: str, key: str) -> tuple[int, int] | None:
@@ -146,14 +150,6 @@ class _Conversation:
             number = int(times[:9]) if times.isdecimal() else 1
             return dict(enumerate(self._by_content.get(content, ()), 1)).get(number)
         return place
-
-    def _append(self, turn: Turn) -> None:
-        mark = _place(turn)
-        for number, key in enumerate(mark.keys):
-            place = len(self.turns), number
-            self._places[mark.scope, key] = place
-            self._by_content.setdefault(key.partition(".")[0], []).append(place)
-        self.turns.append(turn)
 
     def _complete(self, turn: Turn, number: int, position: int, call_number: int, *, whole: bool) -> bool:
         """Add to a turn what the same one says in another part; whether both may be the same."""

@@ -56,6 +56,9 @@ READERS: Final = (
 
 _PYTHON: Final = "<python>"
 _UNKNOWN: Final = "unknown"
+_ADVICE: Final = (
+    'If it holds runs, name their format, or bring them into OpenAI chat messages: one {"messages": [...]} a line'
+)
 
 
 def read_runs(
@@ -170,14 +173,21 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
         yield _UNKNOWN, document.rejected(None, _appearance(document))
         return
     if reader is None and document.options.format == "auto":
-        yield _UNKNOWN, UnknownFile(document.name, None, _why_unknown(document))
+        reason = f"no reader knows it: {_appearance(document)}. {_ADVICE}"
+        yield _UNKNOWN, UnknownFile(document.name, None, reason)
         return
     # A format that was named is tried on whatever it may be.
     chosen = reader or readers[0]
+    by_program = document.options.command_names
+    if by_program is None:
+        by_program = chosen.command_names
     is_empty = True
     for item in _with_remarks(chosen.read(document), document):
         is_empty = False
-        yield chosen.name, _named(item, chosen, document)
+        if by_program and isinstance(item, Trajectory):
+            yield chosen.name, with_command_names(item)
+        else:
+            yield chosen.name, item
     if is_empty and reader is None:
         reason = f"it is not of the format {document.options.format!r}: {_appearance(document)}"
         yield _UNKNOWN, document.rejected(None, reason)
@@ -197,23 +207,6 @@ def _with_remarks(items: Items, origin: RunOrigin) -> Items:
                 reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"
                 yield Remark(origin.name, record, reason, kinds)
                 unread.clear()
-
-
-def _named(item: Item, reader: Reader, origin: RunOrigin) -> Item:
-    """The item with its shell calls named by their programs, if the user or the reader wants that."""
-    by_program = origin.options.command_names
-    if by_program is None:
-        by_program = reader.command_names
-    if not by_program or isinstance(item, Rejection):
-        return item
-    return with_command_names(item)
-
-
-def _why_unknown(document: Document) -> str:
-    advice = (
-        'If it holds runs, name their format, or bring them into OpenAI chat messages: one {"messages": [...]} a line'
-    )
-    return f"no reader knows it: {_appearance(document)}. {advice}"
 
 
 def _appearance(document: Document) -> str:

@@ -59,7 +59,8 @@ MAX_NAME: Final = 256
 MAX_LABEL: Final = 1_000
 """Characters of a run's id, user, environment and model."""
 
-_HASHED: Final = "sha-"
+HASHED: Final = "sha-"
+"""Before the hash in an id that was made of the content."""
 _OWN_TAGS: Final = (DISTRUSTED, JUDGED_AT, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL)
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
@@ -123,10 +124,6 @@ class ReadOptions:
         if self.ids not in {"own", "content"}:
             raise FormatError(f"ids are either 'own' or 'content', not {self.ids!r}")
 
-    def own_id(self, id: str) -> str:
-        """The id of a record, "" where its content is hashed instead."""
-        return id if self.ids == "own" else ""
-
 
 class RecordError(Exception):
     """A record is not what its reader needs; the text becomes the reason of a Rejection."""
@@ -145,44 +142,24 @@ def graded(reward: float | None, success: bool | None = None) -> Outcome:
     return Outcome(reward, success)
 
 
-def identified(
-    own_id: str, turns: tuple[Turn, ...], outcome: Outcome, *, file_model: str = "", **about: Any
-) -> Trajectory:
-    """A trajectory of the fields `about`, with its id: `own_id`, or a hash of the content if that is empty.
-
-    `file_model` is the model if only the file's name has it. The hash is without it, since a renamed file holds the
-    same runs. RecordError: no messages, too deep arguments, or too many tools in a turn. UnicodeEncodeError: some text
-    holds half a surrogate pair.
-    """
-    if not turns:
-        raise RecordError("the run holds no messages")
-    model = about.get("model", "")
-    digested = (about.get("environment", ""), about.get("task", ""), model, _digested(about.get("tags", {})))
-    digest = _hash(_content(turns, digested))
-    # Only for its UnicodeEncodeError: the digest encodes all other texts.
-    "".join((own_id, file_model, about.get("user", ""))).encode()
-    about["model"] = model or file_model
-    return Trajectory(own_id or _HASHED + digest, turns, outcome, **about)
-
-
 def content_digest(trajectory: Trajectory) -> str:
     """Distinguishes a run from another one that was stored under the same id.
 
-    An id that is a hash of the content stands for the turns, which may have been cut and redacted since.
+    An id that is a hash of the content stands for the turns, which may have been cut and redacted since. The outcome is
+    no part of the content: a run whose label becomes known later is still the same run.
+
+    Raises:
+        RecordError: too deep arguments, or too many tools in a turn.
+        UnicodeEncodeError: some text holds half a surrogate pair.
     """
     t = trajectory
-    if t.id.startswith(_HASHED):
+    if t.id.startswith(HASHED):
         return _hash(_encode([t.id, t.environment, t.task]))
-    # These tags are hepm's, not the run's.
+    # These tags are hepm's, not the run's; of a project's path all that was once stored is its last part.
     tags = {key: value for key, value in t.tags.items() if key not in _OWN_TAGS}
-    return _hash(_content(t.turns, (t.environment, t.task, t.model, _digested(tags))))
-
-
-def _digested(tags: Mapping[str, str]) -> Mapping[str, str]:
-    """Tags with the last part of a project's path, which was all that was once stored: the run is the same."""
-    if PROJECT not in tags:
-        return tags
-    return {**tags, PROJECT: re.split(r"[/\\]", tags[PROJECT])[-1]}
+    if PROJECT in tags:
+        tags[PROJECT] = re.split(r"[/\\]", tags[PROJECT])[-1]
+    return _hash(_content(t.turns, (t.environment, t.task, t.model, tags)))
 
 
 def with_turns(run: Trajectory, change: Callable[[Turn], Turn]) -> Trajectory:
@@ -261,8 +238,6 @@ def _hash(content: str) -> str:
 
 def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
     """A text that differs between any two runs.
-
-    The outcome is no part of it: a run whose label becomes known later is still the same run.
 
     Texts are joined as they are, since encoding megabytes as JSON costs more than reading them; their lengths in the
     header keep them apart.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from hepm.ingest.fields import (
     Objects,
@@ -49,7 +49,12 @@ def _read(document: Document) -> Items:
 
 def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
     # What sub-agents did is not read.
-    _check_version(record.get("schema_version"))
+    version = str(record.get("schema_version"))
+    minor = version.removeprefix("ATIF-v1.")
+    if not version.startswith("ATIF-v"):
+        raise RecordError(f"'schema_version' is {version[:30]!r}, not an ATIF version")
+    if not minor.isdecimal() or int(minor) > _KNOWN_MINOR:
+        raise RecordError(f"it is {version[:30]}, and this hepm reads ATIF up to v1.{_KNOWN_MINOR}: upgrade hepm")
     agent = object_at(record, "agent")
     own = object_at(record, "extra.hepm")
     # After a compaction of its context an agent's log repeats earlier steps.
@@ -74,14 +79,6 @@ def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
         tags={**tags, **filled(agent=tags.get("agent") or text_at(agent, "name"))},
         tools=listed_tools(list_at(agent, "tool_definitions")),
     )
-
-
-def _check_version(version: Any) -> None:
-    if not isinstance(version, str) or not version.startswith("ATIF-v"):
-        raise RecordError(f"'schema_version' is {str(version)[:30]!r}, not an ATIF version")
-    major, _, minor = version.removeprefix("ATIF-v").partition(".")
-    if major != "1" or not minor.isdecimal() or int(minor) > _KNOWN_MINOR:
-        raise RecordError(f"it is {version[:30]}, and this hepm reads ATIF up to v1.{_KNOWN_MINOR}: upgrade hepm")
 
 
 def _trial_outcome(trial: Object) -> Outcome:

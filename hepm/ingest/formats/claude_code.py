@@ -18,6 +18,7 @@ from hepm.ingest.fields import (
     objects_at,
     plain_text,
     text_at,
+    value_at,
 )
 from hepm.ingest.formats.coding_session import CodingSession, with_whole_responses
 from hepm.ingest.formats.document import Document, Reader
@@ -25,7 +26,7 @@ from hepm.ingest.formats.parts import call_in
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.formats.turns import chat_calls
 from hepm.ingest.records import Items, filled
-from hepm.types import Object, TurnMark
+from hepm.types import Object
 
 CLAUDE_CODE: Final = "claude-code"
 
@@ -43,30 +44,17 @@ _STREAMED: Final = ("system", "user", "assistant", "result")
 _OTHER_RECORDS: Final = ("summary", "system", "progress", "attachment", "queue-operation", "file-history-snapshot")
 
 
-def _is_transcript(document: Document) -> bool:
-    keys = document.keys
-    return {"sessionId", "uuid", "message"} <= keys and "type" in keys
-
-
-def _is_stream(document: Document) -> bool:
-    """Whether it is the output of `claude -p --output-format stream-json`."""
-    first = document.first
-    return (
-        is_object(first)
-        and "session_id" in first
-        and first.get("type") in _STREAMED
-        and bool({"message", "subtype"} & first.keys())
-    )
-
-
-def _is_other_record(document: Document) -> bool:
-    """A transcript may hold nothing but records that are no messages, and other files lie beside the transcripts."""
-    first = document.first
-    file_name = document.file_name
-    if file_name == "sessions-index.json" or (file_name.endswith(_ABOUT_AGENT) and "agentType" in document.keys):
+def _recognises(document: Document) -> bool:
+    """A transcript, the output of `claude -p --output-format stream-json`, or a file that lies beside transcripts."""
+    keys, name, kind = document.keys, document.file_name, value_at(document.first, "type")
+    if name == "sessions-index.json" or (name.endswith(_ABOUT_AGENT) and "agentType" in keys):
         return True
-    has_type = is_object(first) and first.get("type") in _OTHER_RECORDS
-    return has_type and not document.is_list and bool(document.keys & {"sessionId", "leafUuid", "messageId"})
+    if {"sessionId", "uuid", "message", "type"} <= keys:
+        return True
+    if "session_id" in keys and kind in _STREAMED:
+        return bool({"message", "subtype"} & keys)
+    # A transcript may hold nothing but records that are no messages.
+    return kind in _OTHER_RECORDS and not document.is_list and bool(keys & {"sessionId", "leafUuid", "messageId"})
 
 
 class _Transcript:
@@ -185,22 +173,18 @@ def _take(record: Object, session: CodingSession) -> None:
         _take_user(record, message.get("content"), session)
     elif message.get("model") != _SYNTHETIC:  # "API Error: …", which no model said
         session.model = session.model or text_at(message, "model")
-        response = text_at(message, "id") or text_at(record, "uuid")
-        _take_response(message, response, session, session.mark(record.get("timestamp"), response))
+        _take_response(message, text_at(message, "id") or text_at(record, "uuid"), record, session)
 
 
 def _take_user(record: Object, content: Any, session: CodingSession) -> None:
-    blocks = _blocks(content)
-    others: Objects = []
     said: list[str] = []
-    for block in blocks:
+    others: list[Any] = []
+    for block in _blocks(content):
         if block.get("type") == "tool_result":
             said.append(_take_result(record, block, session))
         else:
             others.append(block)
-    if blocks:
-        content = others
-    text = plain_text(content)
+    text = plain_text(others if is_list(content) else content)
     if text.lstrip().startswith(_INTERRUPTED):
         for id, result in list(session.results.items()):
             if result is None:
@@ -252,26 +236,21 @@ def _blocks(content: Any) -> Objects:
     return [part for part in content if is_object(part)]
 
 
-def _take_response(message: Object, response: str, session: CodingSession, mark: TurnMark | None) -> None:
+def _take_response(message: Object, response: str, record: Object, session: CodingSession) -> None:
     """Take a part of a response: it comes in several records, one for each block, and its calls are parallel."""
     content = message.get("content")
-    blocks = _blocks(content)
-    if blocks:
-        content = [block for block in blocks if block.get("type") == "text"]
+    calls = [call_in(block) for block in _blocks(content) if block.get("type") == "tool_use"]
+    if is_list(content):
+        content = [block for block in _blocks(content) if block.get("type") == "text"]
     text = plain_text(content)
-    calls = [call_in(block) for block in blocks if block.get("type") == "tool_use"]
     chat_calls({"tool_calls": calls})  # which refuses one without a name
     for call in calls:
         session.results.setdefault(str(call["id"]), None)
     if (response, text) in session.seen:
         text = ""
     session.seen.add((response, text))
+    mark = session.mark(record.get("timestamp"), response)
     session.say("assistant", text, mark, tool_calls=calls, response=response)
 
 
-READER: Final = Reader(
-    CLAUDE_CODE,
-    lambda it: _is_transcript(it) or _is_stream(it) or _is_other_record(it),
-    _read_transcript,
-    command_names=True,
-)
+READER: Final = Reader(CLAUDE_CODE, _recognises, _read_transcript, command_names=True)

@@ -146,18 +146,14 @@ def _read_rollout(document: Document) -> Items:
         except RecordError as error:
             yield document.rejected(None, str(error))
             continue
+        times: Counter[str] = Counter()
+        for message in messages:
+            said = f"{message.get('role')} {message.get('content')}"
+            times[said] += 1
+            message["mark"] = rollout.session.mark(message.get("at"), f"{times[said]} {said}")
         if messages:
-            _set_marks(messages, rollout.session)
             rollout.session.messages = messages
             yield document.built(1, {}, partial(rollout.session.run, CODEX, document, {}))
-
-
-def _set_marks(messages: Objects, session: CodingSession) -> None:
-    times: Counter[str] = Counter()
-    for message in messages:
-        said = f"{message.get('role')} {message.get('content')}"
-        times[said] += 1
-        message["mark"] = session.mark(message.get("at"), f"{times[said]} {said}")
 
 
 def _take(record: Object, rollouts: list[_Rollout]) -> None:

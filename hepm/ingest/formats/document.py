@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, Final, TypeAlias, TypeVar
@@ -21,11 +21,12 @@ from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
 from hepm.ingest.files import PeekedStream, SourceFile, printable
 from hepm.ingest.records import (
     DECODER,
+    HASHED,
     Items,
     ReadOptions,
     RecordError,
     Rejection,
-    identified,
+    content_digest,
     without_surrogates,
 )
 from hepm.types import Object, Outcome, Trajectory, Turn
@@ -67,9 +68,23 @@ class RunOrigin:
         self.name = name
         self.options = options or ReadOptions()
 
-    def run(self, own_id: str, turns: tuple[Turn, ...], outcome: Outcome, **about: Any) -> Trajectory:
-        """A run of this source: see `identified`."""
-        return identified(self.options.own_id(own_id), turns, outcome, source=self.name, **about)
+    def run(
+        self, own_id: str, turns: tuple[Turn, ...], outcome: Outcome, *, file_model: str = "", **about: Any
+    ) -> Trajectory:
+        """A run of this source with the fields `about`; its id is `own_id`, else a hash of the content.
+
+        `file_model` is the model if only the file's name has it. The hash is without it, since a renamed file holds the
+        same runs. RecordError: no messages; else as `content_digest`.
+        """
+        if not turns:
+            raise RecordError("the run holds no messages")
+        if self.options.ids == "content":
+            own_id = ""
+        run = Trajectory("-", turns, outcome, source=self.name, **about)
+        digest = content_digest(run)
+        # Only for its UnicodeEncodeError: the digest encodes all other texts.
+        "".join((own_id, file_model, run.user)).encode()
+        return replace(run, id=own_id or HASHED + digest, model=run.model or file_model)
 
     def rejected(self, record: int | str | None, reason: str) -> Rejection:
         """A rejection of one record, or of the whole if `record` is None."""

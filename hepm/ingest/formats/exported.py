@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, from_record, to_record
 from hepm.graph.rows import ToolRow
@@ -29,6 +29,7 @@ from hepm.types import Object, Tool
 Content: TypeAlias = ToolRow | LessonRow | Reported | Exposure | Answer
 
 
+_parameters: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -43,7 +44,7 @@ def exported_lines(store: Store, *, namespace: str) -> Iterator[str]:
     """Everything that a namespace holds and that cannot be made again, in the order in which it is read back."""
     for tool in store.tools(namespace=namespace):
         # The calls of a tool are counted again from the runs: one of which nothing else is known needs no line.
-        if not tool.calls or tool != _only_counted(tool):
+        if not tool.calls or tool != ToolRow(tool.name, "", "{}", tool.calls, tool.errors):
             yield _line(tool)
     for run_id, record, _ in store.iter_records(namespace=namespace):
         parse_stored(run_id, record)  # a damaged line would be found only when it is needed
@@ -63,14 +64,10 @@ def exported_lines(store: Store, *, namespace: str) -> Iterator[str]:
         yield _line(answer)
 
 
-def _only_counted(row: ToolRow) -> ToolRow:
-    return ToolRow(row.name, "", "{}", row.calls, row.errors)
-
-
 def _read(document: Document) -> Items:
     for number, value in document.records():
-        kind = _kind_of_line(value)
-        if not kind:
+        kind = next((key for key in _READ if key in value), None) if is_object(value) else None
+        if kind is None:  # a run
             yield document.built(number, value, run_of_record)  # which keeps the id and source it was stored with
             continue
         try:
@@ -81,15 +78,6 @@ def _read(document: Document) -> Items:
             continue
         reason = f"it is no run, but a line of an export ({kind}): see `hepm import`"
         yield Carried(document.name, number, reason, content)
-
-
-def _kind_of_line(value: Any) -> str:
-    """The key of a line that is no run: "tool", "lesson", and so on; "" for a run."""
-    if is_object(value):
-        for key in _READ:
-            if key in value:
-                return key
-    return ""
 
 
 def _line(content: Content) -> str:
@@ -124,14 +112,6 @@ def _tool(record: Object) -> ToolRow:
     )
 
 
-def _parameters(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def _lesson(record: Object) -> LessonRow:
-    return from_record(json.dumps(record))
-
-
 def _reported(record: Object) -> Reported:
     success = flag_at(record, "success")
     if success is None:
@@ -160,7 +140,7 @@ def _named(record: Object, key: str) -> str:
 
 _READ: Final[Mapping[str, Callable[[Object], Content]]] = {
     "tool": _tool,
-    "lesson": _lesson,
+    "lesson": lambda record: from_record(json.dumps(record)),
     "reported": _reported,
     "showing": _exposure,
     "answer": _answer,

@@ -83,26 +83,19 @@ def _record(run: Trajectory) -> Object:
         **_given(run, "ended_at", "tags", "source"),
     }
     if run.tools:
-        record["tools"] = [_tool_record(tool) for tool in run.tools]
+        record["tools"] = [{"name": tool.name} | _given(tool, "description", "parameters") for tool in run.tools]
     record["turns"] = [_turn_record(turn) for turn in run.turns]
     return record
 
 
-def _tool_record(tool: Tool) -> Object:
-    return {"name": tool.name} | _given(tool, "description", "parameters")
-
-
 def _turn_record(turn: Turn) -> Object:
-    record = {"role": turn.role} | _given(turn, "text", "calls", "reward", "recalled", "read", "hidden", "hinted")
+    record = _given(turn, "role", "text", "calls", "reward", "recalled", "read", "hidden", "hinted")
     if turn.calls:
-        record["calls"] = [_call_record(call) for call in turn.calls]
+        keys = ("name", "arguments", "result", "error", "latency_s", "refused")
+        record["calls"] = [_given(call, *keys) for call in turn.calls]
     if turn.mark is not None:
         record["mark"] = [turn.mark.at, turn.mark.scope, *turn.mark.keys]
     return record
-
-
-def _call_record(call: ToolCall) -> Object:
-    return {"name": call.name} | _given(call, "arguments", "result", "error", "latency_s", "refused")
 
 
 def _given(owner: object, *keys: str) -> Object:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hepm.ingest.fields import is_object, object_at, objects_at, parsed_json, text_at
+from hepm.ingest.fields import is_object, object_at, objects_at, parsed_json, text_at, value_at
 from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.spans import Spans, span_reader
 from hepm.types import Object
@@ -44,19 +44,15 @@ def _add_langsmith(spans: Spans, record: Object) -> None:
     if not span.parent:
         span.about["agent"] = span.name
     spans.add(span)
-    _add_feedback(record, span.trace, spans)
+    # Evaluations: an export has their means by name ("feedback_stats"), or each of them ("feedback").
+    for name, stats in object_at(record, "feedback_stats").items():
+        if value_at(stats, "avg") is not None:
+            spans.add_score(span.trace, (name, stats["avg"], None))
+    for feedback in objects_at(record, "feedback", "a feedback"):
+        spans.add_score(span.trace, (text_at(feedback, "key"), feedback.get("score"), feedback.get("value")))
     # A child run need not name its trace.
     for child in objects_at(record, "child_runs", "a child run"):
         _add_langsmith(spans, {"trace_id": span.trace, **child})
-
-
-def _add_feedback(record: Object, trace: str, spans: Spans) -> None:
-    """Take evaluations: an export has their means by name ("feedback_stats"), or each of them ("feedback")."""
-    for name, stats in object_at(record, "feedback_stats").items():
-        if is_object(stats) and stats.get("avg") is not None:
-            spans.add_score(trace, (name, stats["avg"], None))
-    for feedback in objects_at(record, "feedback", "a feedback"):
-        spans.add_score(trace, (text_at(feedback, "key"), feedback.get("score"), feedback.get("value")))
 
 
 def _only_value(value: Any) -> Any:

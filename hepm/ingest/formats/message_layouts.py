@@ -56,15 +56,11 @@ def _message_of(text: str, role: str) -> Objects:
 
 
 def _of_object(value: Object, role: str) -> Objects:
-    for key in ("messages", "contents"):
+    for key in ("messages", "contents", "input", "output"):
         if is_list(value.get(key)):
             # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
-            system = value_at(value, "system|systemInstruction|system_instruction")
+            system = value_at(value, "system|systemInstruction|system_instruction|instructions")
             return chat_messages(system, "system") + chat_messages(value[key], role)
-    for key in ("input", "output"):
-        if is_list(value.get(key)):
-            instructions = chat_messages(value.get("instructions") or "", "system")
-            return instructions + chat_messages(value[key], role)
     for key in _ALTERNATIVES:
         if is_list(value.get(key)):
             return chat_messages(value[key][:1], role)

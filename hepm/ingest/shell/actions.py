@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from functools import cache
 from itertools import islice
 from typing import Final, NamedTuple
 
-from hepm.ingest.redact import Redactor
+from hepm.ingest.redact import default_redactor
 from hepm.ingest.shell.command_names import SILENT, WEAK, command_name, without_assignments
 from hepm.ingest.shell.parser import SimpleCommand, command_of, is_shell, pipelines, program_words
 from hepm.ingest.shell.remote_code import runs_remote_code
@@ -156,9 +155,4 @@ def may_be_told(text: str) -> bool:
     if not text.isprintable() or _STEERING.search(text) or disarmed(text) != text:
         return False
     # Texts in which redaction finds something go whole: what is left of them would say little.
-    return _redactor().text(text) == text
-
-
-@cache
-def _redactor() -> Redactor:
-    return Redactor()
+    return default_redactor().text(text) == text

@@ -61,13 +61,13 @@ def command_name(name: ToolName, arguments: object) -> ToolName:
 
 def with_command_names(run: Trajectory) -> Trajectory:
     """The run with its shell calls named by their programs."""
-    return with_turns(run, lambda turn: with_calls(turn, _with_name))
 
+    def with_name(call: ToolCall) -> ToolCall:
+        if call.name not in SHELLS:
+            return call
+        return replace(call, name=command_name(call.name, call.arguments))
 
-def _with_name(call: ToolCall) -> ToolCall:
-    if call.name not in SHELLS:
-        return call
-    return replace(call, name=command_name(call.name, call.arguments))
+    return with_turns(run, lambda turn: with_calls(turn, with_name))
 
 
 @lru_cache(maxsize=4096)
@@ -101,23 +101,15 @@ def _program_of(words: list[str]) -> str:
         if _PROGRAM.fullmatch(module):
             program = module
         return program
-    inner_program = _run_by(program, rest)
-    if inner_program:
-        return inner_program
+    # The program that a runner starts: "pytest" of uv and ["--quiet", "run", "pytest", "-q"].
+    for word in _RUNNERS.get(program, ()):
+        inner = rest if not word else _without_options(rest)
+        if not word or inner[:1] == [word]:
+            inner_program = _program_of(_without_options(inner[1:] if word else inner))
+            if inner_program:
+                return inner_program
     if program in WEAK or _PROGRAM.fullmatch(program):
         return program
-    return ""
-
-
-def _run_by(runner: str, rest: list[str]) -> str:
-    """The program that a runner starts: "pytest" of uv and ["run", "pytest", "-q"]; "" if it starts none."""
-    for word in _RUNNERS.get(runner, ()):
-        inner = rest
-        if word:
-            inner = _after(word, rest)
-        program = _program_of(_without_options(inner))
-        if program:
-            return program
     return ""
 
 
@@ -135,14 +127,6 @@ def _without_prefixes(words: list[str]) -> list[str]:
 def without_assignments(words: list[str]) -> list[str]:
     """The words of a command from its program on: "make x" of "A=1 make x"."""
     return list(dropwhile(_ASSIGNMENT.match, words))
-
-
-def _after(word: str, words: list[str]) -> list[str]:
-    """What follows a runner's own word: `run` in `uv --quiet run pytest`."""
-    words = _without_options(words)
-    if words[:1] != [word]:
-        return []
-    return words[1:]
 
 
 def _without_options(words: list[str]) -> list[str]:

@@ -124,19 +124,14 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
         yield from map(FileChange, _edited(call))
     if not command or (" " not in command and call.arguments.get("path")):  # an editor's own commands: "create"
         return
+    # A command may hold what a test runner or a shell would print at the end.
+    shown = command.replace("\\n", "\n").translate(_QUOTES)
     for event in _parts(command):
         if isinstance(event, FileChange):
             yield event
         elif is_shell(call.name):
-            if not _claims(command):
-                event = _with_verdict(event, call)  # noqa: PLW2901
-            yield event
-
-
-def _claims(command: str) -> bool:
-    """Whether a command holds what a test runner or a shell would print at the end."""
-    text = command.replace("\\n", "\n").translate(_QUOTES)
-    return summary(text) is not None or _CODE.search(text) is not None
+            claims = summary(shown) is not None or _CODE.search(shown) is not None
+            yield event if claims else _with_verdict(event, call)
 
 
 def _edited(call: ToolCall) -> list[str]:
