@@ -14,7 +14,10 @@ Objects: TypeAlias = list[Object]
 
 _SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
 """From which number on a time is in nanoseconds, microseconds, milliseconds, and seconds."""
-_KINDS: Final = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a string"}
+_KINDS: Final = {
+    "bool": "a boolean", "int": "a number", "float": "a number", "str": "a string", "list": "a list",
+    "dict": "an object", "NoneType": "null",
+}  # fmt: skip
 
 
 def is_object(value: object) -> TypeGuard[Object]:
@@ -30,7 +33,7 @@ def is_list(value: object) -> TypeGuard[list[Any]]:
 def kind_of(value: object) -> str:
     """How JSON calls the type of a decoded value, with its article."""
     name = type(value).__name__
-    return {**_KINDS, "list": "a list", "dict": "an object", "NoneType": "null"}.get(name, name)
+    return _KINDS.get(name, name)
 
 
 def as_object(value: Any, what: str) -> Object:

@@ -281,19 +281,14 @@ def _whole_of(run: RunRecord, known: Known, record: str) -> str | None:
 
 
 def _continues(after: Trajectory, before: Trajectory) -> bool:
-    """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows.
-
-    So is one with the same calls of which more are known to have been refused: former readers took them for errors.
-    """
+    """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows."""
     tools_before, tools_after = _tools_of(before), _tools_of(after)
     if tools_after[: len(tools_before)] != tools_before:
         return False
-    if sum(len(turn.refused) for turn in after.turns) > sum(len(turn.refused) for turn in before.turns):
-        return True
     if len(after.turns) + len(tools_after) <= len(before.turns) + len(tools_before):
         return False
-    texts_before = _user_texts(before)
-    return _user_texts(after)[: len(texts_before)] == texts_before
+    texts_before, texts_after = [[turn.text for turn in run.turns if turn.role == "user"] for run in (before, after)]
+    return texts_after[: len(texts_before)] == texts_before
 
 
 def _tools_of(run: Trajectory) -> list[ToolName]:
@@ -303,10 +298,6 @@ def _tools_of(run: Trajectory) -> list[ToolName]:
         if turn.role != "user":
             names += [call.name for call in turn.calls]
     return names
-
-
-def _user_texts(run: Trajectory) -> list[str]:
-    return [turn.text for turn in run.turns if turn.role == "user"]
 
 
 def embed_texts(runs: Iterable[RunRecord], embedder: Embedder | None) -> dict[str, Float32Array]:

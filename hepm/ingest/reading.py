@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.files import Opened, open_source
+from hepm.ingest.files import Opened, open_source, printable
 from hepm.ingest.formats import (
     agentdojo,
     atif,
@@ -82,18 +82,13 @@ def read_runs(
 
 def _read_all(sources: Sequence[str], readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
     for source in sources:
-        empty: list[tuple[str, Item]] = []
         found = False
         for opened in open_source(source):
-            for name, item in _read_one(opened, readers, options):
-                if isinstance(item, Remark) and not item.kinds:
-                    empty = [(name, item)]
-                else:
-                    found = True
-                    yield name, item
-        # That a file holds no run is only said where no file of the source holds anything.
+            for named in _read_one(opened, readers, options):
+                found = True
+                yield named
         if not found:
-            yield from empty
+            yield _UNKNOWN, Remark(printable(source), None, "readers know its files, which hold no run")
 
 
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
@@ -132,9 +127,8 @@ def from_messages(
     Raises:
         InputError: the messages make no run.
     """
-    texts = {"id": id, "task": task, "environment": environment, "user": user, "model": model}
-    about = {"messages": messages, "success": success, "reward": reward, **texts}
-    record = {key: value for key, value in about.items() if value is not None and value != ""}
+    about = {"id": id, "task": task, "environment": environment, "user": user, "model": model}
+    record = {"messages": messages, "success": success, "reward": reward, **about}
     origin = RunOrigin(_PYTHON)
     run = origin.built(1, record, lambda given: chat.read_record(decoded(given), origin))
     if isinstance(run, Rejection):
@@ -169,9 +163,6 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
     reader = document.reader_among(readers)
     if reader is None and document.unwrap():
         reader = document.reader_among(readers)
-    if reader is None and document.is_empty:
-        yield _UNKNOWN, document.rejected(None, _appearance(document))
-        return
     if reader is None and document.options.format == "auto":
         reason = f"no reader knows it: {_appearance(document)}. {_ADVICE}"
         yield _UNKNOWN, UnknownFile(document.name, None, reason)
@@ -191,8 +182,6 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
     if is_empty and reader is None:
         reason = f"it is not of the format {document.options.format!r}: {_appearance(document)}"
         yield _UNKNOWN, document.rejected(None, reason)
-    elif is_empty:
-        yield chosen.name, Remark(document.name, None, f"it is of the format {chosen.name!r} and holds no run")
 
 
 def _with_remarks(items: Items, origin: RunOrigin) -> Items:
@@ -211,12 +200,10 @@ def _with_remarks(items: Items, origin: RunOrigin) -> Items:
 
 def _appearance(document: Document) -> str:
     """What people may recognise a file by, without anything that its records hold."""
-    if document.is_empty:
-        return "it is an empty list" if document.is_list else "it is an empty object"
     shape = "a JSON list" if document.is_list else "JSON"
     keys = sorted(map(str, document.keys))
     if not keys:
-        return f"it is {shape} without keys to recognise it by"
+        return f"it is {shape} that is empty, or without keys to recognise it by"
     shown = ", ".join(keys[:8])
     if len(keys) > 8:
         shown += ", …"

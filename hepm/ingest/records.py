@@ -13,10 +13,9 @@ from enum import Enum
 from hashlib import blake2b
 from operator import attrgetter, is_, methodcaller
 from pathlib import PurePath
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 from uuid import UUID
 
-from hepm.errors import FormatError
 from hepm.types import (
     DISTRUSTED,
     JSON,
@@ -59,6 +58,7 @@ MAX_NAME: Final = 256
 MAX_LABEL: Final = 1_000
 """Characters of a run's id, user, environment and model."""
 
+T = TypeVar("T")
 HASHED: Final = "sha-"
 """Before the hash in an id that was made of the content."""
 _OWN_TAGS: Final = (DISTRUSTED, JUDGED_AT, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL)
@@ -120,10 +120,6 @@ class ReadOptions:
     command_names: bool | None = None
     inner_tool: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
-    def __post_init__(self) -> None:
-        if self.ids not in {"own", "content"}:
-            raise FormatError(f"ids are either 'own' or 'content', not {self.ids!r}")
-
 
 class RecordError(Exception):
     """A record is not what its reader needs; the text becomes the reason of a Rejection."""
@@ -164,20 +160,21 @@ def content_digest(trajectory: Trajectory) -> str:
 
 def with_turns(run: Trajectory, change: Callable[[Turn], Turn]) -> Trajectory:
     """The run with each turn changed; itself where each came back as it was."""
-    turns = tuple(map(change, run.turns))
-    if all(map(is_, turns, run.turns)):
-        return run
-    return replace(run, turns=turns)
+    turns = _each(run.turns, change)
+    return run if turns is run.turns else replace(run, turns=turns)
 
 
 def with_calls(turn: Turn, change: Callable[[ToolCall], ToolCall]) -> Turn:
     """The turn with each call changed; itself where each came back as it was."""
-    if not turn.calls:
-        return turn
-    calls = tuple(map(change, turn.calls))
-    if all(map(is_, calls, turn.calls)):
-        return turn
-    return replace(turn, calls=calls)
+    calls = _each(turn.calls, change)
+    return turn if calls is turn.calls else replace(turn, calls=calls)
+
+
+def _each(items: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
+    if not items:
+        return items
+    changed = tuple(map(change, items))
+    return items if all(map(is_, changed, items)) else changed
 
 
 def with_texts(

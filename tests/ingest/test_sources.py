@@ -90,10 +90,10 @@ def test_a_folder_or_archive_of_nothing_to_read_says_so(tmp_path: Path):
         assert "holds no file to read" in read_reason(tmp_path / name)
 
 
-@pytest.mark.parametrize(("content", "reason"), [("[]", "it is an empty list"), ("{}", "it is an empty object")])
-def test_an_empty_document_says_so(tmp_path: Path, content: str, reason: str):
+@pytest.mark.parametrize("content", ["[]", "{}"])
+def test_an_empty_document_says_so(tmp_path: Path, content: str):
     (tmp_path / "run.json").write_text(content)
-    assert read_reason(tmp_path / "run.json") == reason
+    assert "that is empty" in read_reason(tmp_path / "run.json")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no named pipes there")

@@ -184,11 +184,6 @@ class Document(RunOrigin):
         """Last part of the path; "" if it is no file."""
         return printable(self.path.name)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it is an empty list or object."""
-        return self._value in ([], {})
-
     def reader_among(self, readers: Sequence[Reader]) -> Reader | None:
         """The first one that recognises the first record, or else one of the `LOOKED_AT` first ones; None for none."""
         keys, first = self.keys, self.first

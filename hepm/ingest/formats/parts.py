@@ -79,22 +79,19 @@ _KEYS: Final = (_SILENT | _CALLS.keys() | _RESULTS.keys()) - {"thought", "though
 """Kinds that layouts without types show by a key; the last two stand beside others."""
 _CODE: Final = "code_execution"
 
-_NAME: Final = "tool_call_metadata.function_name|name|toolName|tool_name|tool|toolCall.value.name|action"
+_NAME: Final = "name|toolName|tool_name|tool|toolCall.value.name"
 _ARGUMENTS: Final = (
     "tool_call.arguments|tool_call.function.arguments|input|args|arguments|state.input|toolCall.value.arguments|action"
     "|operation"
 )
-_ID: Final = "tool_call_metadata.tool_call_id|toolCallId|toolUseId|tool_use_id|tool_call_id|callID|call_id|cause|id"
+_ID: Final = "toolCallId|toolUseId|tool_use_id|tool_call_id|callID|call_id|id"
 _RESULT: Final = (
     "result.content|output|result|response|observation.content|observation.output|content|errorText|state.output"
-    "|state.error|toolResult.value|toolResult.error|error.message|error|rejection_reason|observation"
+    "|state.error|toolResult.value|toolResult.error|error.message|error|rejection_reason"
 )
 _FLAGS: Final = "is_error|isError|toolResult.value.isError|observation.is_error|observation.error"
 _STATUS: Final = "error.code|status|state|state.status|output.type|outcome|toolResult.status"
-_EXIT: Final = (
-    "state.metadata.exit|extras.metadata.exit_code|extras.exit_code|observation.exit_code|observation.metadata.exit_code"
-    "|metadata.exit_code"
-)
+_EXIT: Final = "state.metadata.exit|observation.exit_code|observation.metadata.exit_code|metadata.exit_code"
 _FAILED: Final = frozenset((
     "error", "failed", "failure", "incomplete", "output-error", "error-text", "error-json", "OUTCOME_FAILED",
     "OUTCOME_DEADLINE_EXCEEDED", "timeout", "timed_out",

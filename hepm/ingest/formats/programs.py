@@ -190,17 +190,17 @@ def _run(program: Program, record: Object, document: Document) -> Trajectory:
 
 def _last_of_each(program: Program, records: list[tuple[int, Object]]) -> list[tuple[int, Object]]:
     """Each conversation once, as its longest record holds it, under the id of its first."""
-    begun: dict[int, Any] = {}  # the id of a conversation's first record, by a hash of the whole at its end
+    whole: dict[int, tuple[int, Object]] = {}  # by a hash of the conversation to its end
     passed: set[int] = set()  # hashes of conversations that go on in another record
-    whole: list[tuple[int, int, Object]] = []
     for number, record in records:
         marks = _marks(program, record) or [hash((number, id(record)))]
-        own_id = next((begun[mark] for mark in reversed(marks) if mark in begun), value_at(record, program.id))
-        if marks[-1] not in begun:
-            begun[marks[-1]] = own_id
-            whole.append((marks[-1], number, {**record, "id": own_id}))
+        before = next((whole.pop(mark) for mark in reversed(marks[:-1]) if mark in whole), None)
+        if before is not None:
+            record = {**record, "id": value_at(before[1], f"id|{program.id}")}  # noqa: PLW2901
+        if marks[-1] not in passed:
+            whole.setdefault(marks[-1], (number, record))
         passed.update(marks[:-1])
-    return [(number, record) for mark, number, record in whole if mark not in passed]
+    return list(whole.values())
 
 
 def _marks(program: Program, record: Object) -> list[int]:
@@ -226,7 +226,7 @@ def _events(
     messages: Objects = []
     for element in elements:
         name = kind_of(element)
-        kind = kinds.get(name) or kinds.get(name.partition(" ")[0] + " *")
+        kind = kinds.get(name)
         if kind is not None:
             messages += _messages_of(element, kind)
         elif not re.fullmatch(silent, name):
@@ -257,7 +257,7 @@ def _messages_of(element: Object, kind: EventKind) -> Objects:
     role = kind.role
     if "." in role:
         role = value_at(element, role)
-    response = value_at(element, "llm_response_id|tool_call_metadata.model_response.id")
+    response = element.get("llm_response_id")
     return [{**message, "response": response} for message in spread({"role": role, "content": parts})]
 
 
@@ -310,28 +310,7 @@ def _type_of(element: Object) -> str:
     return text_at(element, "type")
 
 
-def _openhands_kind(event: Object) -> str:
-    """Its kind since version 1; before, its source and action, or its observation."""
-    if "observation" in event and "tool_name" not in event:
-        return f"observation {event['observation']}"
-    if "action" in event and "tool_name" not in event:
-        return f"{event.get('source')} {event['action']}"
-    return text_at(event, "kind")
-
-
-_NOTES: Final = frozenset((
-    "thought", "hidden", "blocking", "is_input", "confirmation_state", "security_risk", "image_urls", "file_urls",
-    "wait_for_response", "is_static", "cwd",
-))  # fmt: skip
-"""What OpenHands before version 1 keeps among the arguments of an action."""
 _OPENHANDS: Final = {
-    "user message": EventKind("user", "args.content|message"),
-    "agent message": EventKind("assistant", "args.content|message"),
-    "agent system": EventKind("system", "args.content"),
-    "agent *": EventKind("assistant", "thought", "."),
-    "observation error": EventKind("user", "", ".", "tool_result", "error"),
-    "observation user_rejected": EventKind("user", "", ".", "tool_result", "rejected"),
-    "observation *": EventKind("user", "", ".", "tool_result"),
     "MessageEvent": EventKind("llm_message.role", "llm_message.content"),
     "SystemPromptEvent": EventKind("system", "system_prompt.text|system_prompt"),
     "ActionEvent": EventKind("assistant", "thought", "."),
@@ -339,30 +318,6 @@ _OPENHANDS: Final = {
     "AgentErrorEvent": EventKind("user", "", ".", "tool_result", "error"),
     "UserRejectObservation": EventKind("user", "", ".", "tool_result", "rejected"),
 }
-_OPENHANDS_SILENT: Final = (
-    r"(user|environment|None) .*|\w+ (null|None|recall|condensation\w*|change_agent_state|pause|resume|stop)"
-    r"|agent load_skills"
-    r"|observation (agent_state_changed|\w*condensation)|ConversationStateUpdateEvent|ConversationErrorEvent"
-    r"|Condensation\w*|\w*LogEvent|TokenEvent|PauseEvent|InterruptEvent|\w*DeltaEvent|HookExecutionEvent"
-)
-
-
-def _of_openhands(elements: Objects) -> Objects:
-    events: Objects = []
-    for event in elements:
-        if re.fullmatch(_OPENHANDS_SILENT, _openhands_kind(event)) and event.get("action") != "message":
-            continue
-        arguments = event.get("args")
-        if is_object(arguments):
-            given = {key: value for key, value in arguments.items() if key not in _NOTES and value is not None}
-            action = {"run": "execute_bash", "run_ipython": "execute_ipython_cell"}.get(str(event.get("action")))
-            event = {**event, "args": given, "thought": arguments.get("thought")}  # noqa: PLW2901
-            if action:
-                event["action"] = action
-        if "cause" in event or isinstance(event.get("id"), int):  # results name the action by its number
-            event["cause"] = str(event.get("cause", event.get("id")))
-        events.append(event)
-    return _events(_openhands_kind, _OPENHANDS, "", events)
 
 
 _COMMAND: Final = re.compile(r"```(?:bash|sh|shell|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTALL)
@@ -384,10 +339,6 @@ def _of_swe_agent(elements: Objects) -> Objects:
         elif role == "assistant" and not element.get("tool_calls"):
             command = value_at(element, "action|extra.action") or "\n".join(_COMMAND.findall(text)[-1:])
             waiting = _command(messages, text, command)
-        elif role is None and "observation" in element:  # a step of a trajectory without a history
-            text = str(value_at(element, "response|thought") or "")
-            if _command(messages, text, element.get("action")):
-                messages.append({"role": "tool", "content": result_text(element["observation"])})
         elif role == "tool" or "call_id" in element or (role == "user" and waiting):
             waiting = False
             messages.append(_printed(element, text))
@@ -536,10 +487,13 @@ PROGRAMS: Final = (
         group="data.parentToolCallId",
     ),
     Program(
-        "openhands",
-        ("source args action", "source observation", "source kind id timestamp", "history instance_id"),
-        _of_openhands, messages="history|trajectory|events",
-        id="instance_id", task="instance_id", model="metadata.llm_config.model|tool_call_metadata.model_response.model",
+        "openhands", ("source kind id timestamp", "history instance_id"),
+        partial(
+            _events, lambda event: text_at(event, "kind"), _OPENHANDS,
+            r"ConversationStateUpdateEvent|ConversationErrorEvent|Condensation\w*|\w*LogEvent|TokenEvent|PauseEvent"
+            r"|InterruptEvent|\w*DeltaEvent|HookExecutionEvent",
+        ),
+        messages="history|events", id="instance_id", task="instance_id", model="metadata.llm_config.model",
         success="report.resolved|test_result.report.resolved",
     ),
     Program(
@@ -548,7 +502,7 @@ PROGRAMS: Final = (
         ended="extra.timestamp|timestamp",
     ),
     Program(
-        "swe-agent", ("trajectory info", "history info"), _of_swe_agent, messages="history|trajectory",
+        "swe-agent", ("history info",), _of_swe_agent, messages="history",
         task="instance_id|info.instance_id", model="replay_config.agent.model.name", success="info.resolved|resolved",
     ),
     Program("cline", (), _of_cline, id=_FOLDER, file="api_conversation_history.json", ended="ts"),

@@ -50,15 +50,10 @@ def model_in_name(file_name: str) -> str:
 
 def _environment(turns: tuple[Turn, ...], file_name: str) -> str:
     """No field names it: the policy's heading does, else a tool that only one of them has, else the file's name."""
-    heading = ""
-    if turns and turns[0].role == "system":
-        heading = turns[0].text[:200].lower()
-    called = (_TOOLS.get(call.name, "") for turn in turns for call in turn.calls)
-    return _named_in(heading) or next(filter(None, called), "") or _named_in(file_name)
-
-
-def _named_in(text: str) -> str:
-    return next((name for name in ("airline", "retail") if name in text), "")
+    texts = [turn.text[:200].lower() for turn in turns[:1] if turn.role == "system"]
+    texts += [_TOOLS.get(call.name, "") for turn in turns for call in turn.calls]
+    found = (name for text in (*texts, file_name) for name in ("airline", "retail") if name in text)
+    return next(found, "")
 
 
 READER: Final = record_reader("tau", lambda document: {"traj", "task_id"} <= document.keys, _run)
