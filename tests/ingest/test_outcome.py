@@ -12,6 +12,7 @@ import pytest
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
 from hepm.ingest import ReadOptions, read_runs
+from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.outcome import RULES, verdict_of
 from tests.ingest.transcripts import claude, result, use
 
@@ -27,7 +28,8 @@ def sh(command: str, result: str, error: bool | None = None) -> Call:
 
 
 def run(*calls: Call, after: tuple[Turn, ...] = ()) -> Trajectory:
-    acted = tuple(Turn("assistant", "", (ToolCall(*call),)) for call in calls)
+    made = [ToolCall(*call, refused=is_refusal(call[2])) for call in calls]  # as readers do
+    acted = tuple(Turn("assistant", "", (call,)) for call in made)
     return Trajectory("r", (Turn("user", "fix it"), *acted, *after))
 
 

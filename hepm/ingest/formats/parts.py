@@ -127,7 +127,7 @@ def spread(message: Object) -> Objects:
     if not is_list(parts) or not any(map(is_object, parts)):
         parts = list_at(message, "parts")
     if not parts and isinstance(text, str) and has_marks(text):
-        return _from_text(message, text)
+        return _from_text(message)
     if not parts:
         return [message]
     rest = {key: value for key, value in message.items() if key not in ("content", "parts")}
@@ -143,8 +143,9 @@ def has_marks(text: str) -> bool:
     return ("<" in text or "[" in text) and any(mark in text for mark in MARKS)
 
 
-def _from_text(message: Object, text: str) -> Objects:
+def _from_text(message: Object) -> Objects:
     """The messages in a message whose text holds calls, or results of them."""
+    text = message["content"]
     if message["role"] == "assistant" and not message.get("tool_calls"):
         rest, calls = calls_in(text)
         if calls:
@@ -281,7 +282,7 @@ class _Messages:
         if self._calls:
             message["tool_calls"] = [*list_at(message, "tool_calls"), *self._calls]
         elif self._role == "assistant" and has_marks(message["content"]):
-            [message] = _from_text(message, message["content"])
+            [message] = _from_text(message)
         if self._role == "assistant":
             return [message, *self._results]
         # Results come back in a message of the user, who may have written nothing.

@@ -88,27 +88,15 @@ class Program(NamedTuple):
 
 
 def _reader(program: Program) -> Reader:
-    return Reader(
-        program.name,
-        lambda document: document.file_name == (program.file or None) or _is_of(program, document.first),
-        partial(_read, program),
-        command_names=program.agent,
-    )
+    def recognises(document: Document) -> bool:
+        record = document.first
+        if is_list(record) and record:
+            record = record[0]
+        if program.file and document.file_name == program.file:
+            return True
+        return any(all(value_at(record, path) is not None for path in mark.split()) for mark in program.marks)
 
-
-def _is_of(program: Program, record: Any) -> bool:
-    if is_list(record) and record:
-        record = record[0]
-    return any(all(_has(record, *path.split(".")) for path in mark.split()) for mark in program.marks)
-
-
-def _has(record: Any, *keys: str) -> bool:
-    """Whether there are these keys, each in the object under the one before, if only with null under the last."""
-    for key in keys:
-        if not is_object(record) or key not in record:
-            return False
-        record = record[key]
-    return True
+    return Reader(program.name, recognises, partial(_read, program), command_names=program.agent)
 
 
 def _read(program: Program, document: Document) -> Items:

@@ -317,7 +317,9 @@ class _TraceTurns:
 
     def _execute(self, span: TraceSpan) -> None:
         """Give a tool span to the call that it executes, or add one: models do not always record their answers."""
-        call = self._by_id.get(span.call_id) or self._call_to_execute(span.name) or self._new_call(span)
+        # The first call of the latest turn to this tool that no span has executed.
+        open_calls = (call for call in self._latest if call.name == span.name and id(call) not in self._executed)
+        call = self._by_id.get(span.call_id) or next(open_calls, None) or self._new_call(span)
         ended = span.end or span.start
         if self._models:
             ended = max(self._latest_end, ended)
@@ -334,13 +336,6 @@ class _TraceTurns:
         # Clocks may step back between the two.
         if span.end is not None and span.end >= span.start:
             call.latency_s = span.end - span.start
-
-    def _call_to_execute(self, tool: str) -> OpenCall | None:
-        """The first call of the latest turn to this tool that no span has executed."""
-        for call in self._latest:
-            if call.name == tool and id(call) not in self._executed:
-                return call
-        return None
 
     def _new_call(self, span: TraceSpan) -> OpenCall:
         """A call that no model recorded: in the latest turn, or in one of its own where it began after that one."""

@@ -297,20 +297,17 @@ def chat_calls(message: Object) -> list[OpenCall]:
     """The calls beside the content of a chat message; those in its parts are put there by `spread`."""
     if message.get("tool_calls"):
         return list(map(_call, objects_at(message, "tool_calls", "a tool call")))
-    legacy = message.get("function_call")
-    if legacy:
-        return [_call({"function": as_object(legacy, "'function_call'")})]
+    if message.get("function_call"):
+        return [_call({"function": as_object(message["function_call"], "'function_call'")})]
     return []
 
 
 def _call(record: Object) -> OpenCall:
     """OpenAI's form, tau2-bench's (name and arguments outside), or AgentDojo's (function and args)."""
+    id, function = record.get("id"), record.get("function")
+    if is_object(function):
+        return OpenCall(id, function.get("name"), function.get("arguments"))
     if "custom" in record:  # free-form tools: one text instead of arguments
         custom = as_object(record["custom"], "'custom'")
-        return OpenCall(record.get("id"), custom.get("name"), {"input": custom.get("input")})
-    function = record.get("function")
-    if isinstance(function, str):
-        return OpenCall(record.get("id"), function, record.get("args"))
-    if is_object(function):
-        return OpenCall(record.get("id"), function.get("name"), function.get("arguments"))
-    return OpenCall(record.get("id"), record.get("name"), record.get("arguments"))
+        return OpenCall(id, custom.get("name"), {"input": custom.get("input")})
+    return OpenCall(id, function or record.get("name"), record.get("args", record.get("arguments")))

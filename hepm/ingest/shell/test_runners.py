@@ -47,12 +47,10 @@ ctest 8 ctestEND
 rspec 1 rspecEND
 script 1,2 (?:make(?: -\S+)* (?:test|check)|tox|nox)END
 """  # noqa: E501
-_COMMANDS: Final[dict[str, re.Pattern[str]]] = {}
-_FAILED_CODES: Final[dict[str, Sequence[str]]] = {}
+_COMMANDS: Final[dict[str, tuple[re.Pattern[str], Sequence[str]]]] = {}
 for _line in _RUNNERS.strip().splitlines():
     _name, _codes, _words = _line.split(" ", 2)
-    _COMMANDS[_name] = re.compile(_words.replace("END", "(?= |$)"))
-    _FAILED_CODES[_name] = _codes.split(",")
+    _COMMANDS[_name] = re.compile(_words.replace("END", "(?= |$)")), _codes.split(",")
 
 
 class FileChange(NamedTuple):
@@ -106,10 +104,7 @@ _PATHS: Final = ("file_path", "path", "filename", "file", "target_file", "notebo
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
 _GIT: Final = re.compile(r"apply|am|checkout|switch|restore|stash|revert|reset|merge|rebase|pull|cherry-pick")
 _SCRIPT_WRITES: Final = re.compile(r"<<.*\.write(?:_text|_bytes|lines)?\(", re.DOTALL)
-_REFUSED: Final = re.compile(
-    r"doesn't want to (?:proceed|take this action)|user (?:rejected|denied)|interrupted by user"
-)
-_UNFINISHED: Final = re.compile(rf"{_REFUSED.pattern}|timed out|running in (?:the )?background")
+_UNFINISHED: Final = re.compile(r"timed out|running in (?:the )?background")
 
 
 def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
@@ -117,8 +112,6 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
 
     Only the results of shells are evidence of a test, and of these not what the command itself printed in its place.
     """
-    if call.error and _REFUSED.search((call.result or "")[:_START_CHARS]):
-        return
     command = command_of(call.arguments)
     if not call.error:
         yield from map(FileChange, _edited(call))
@@ -199,7 +192,7 @@ def _test_run(words: Sequence[str], where: str) -> TestRun | None:
     for position in range(len(plain)):
         tail = [PurePosixPath(plain[position]).name, *plain[position + 1 :]]
         line = " ".join(tail)
-        for name, command in _COMMANDS.items():
+        for name, (command, _) in _COMMANDS.items():
             match = command.match(line)
             if match:
                 if any(map(_NO_RUN.fullmatch, plain)):
@@ -284,7 +277,7 @@ def _with_verdict(run: TestRun, call: ToolCall) -> TestRun:
             passed = False
         elif passed_count and not failed_count and went_well:
             passed = True
-    elif has_run and (code == 0 or str(code) in _FAILED_CODES[run.runner]):
+    elif has_run and (code == 0 or str(code) in _COMMANDS[run.runner][1]):
         passed = code == 0
     return run._replace(passed=passed, counts=counts)
 
