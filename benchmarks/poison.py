@@ -36,7 +36,7 @@ from parts.measured import about, options
 
 from hepm import Memory, Trajectory, Turn
 from hepm.ingest import Rejection, read_runs
-from hepm.ingest.prepare import IngestOptions, TrustByTags
+from hepm.ingest.prepare import IngestOptions
 from hepm.policy import Hybrid
 from hepm.policy.query import Floors
 
@@ -285,11 +285,11 @@ def ask(
     kept = [record for record in known if name != CLEAN or not record.attacked]
     usual = clean_calls(known)
     tools = {suite: len({c.name for r in known if r.suite == suite for c in r.run.calls()}) for suite in spans}
-    trusted = TrustByTags.but(["attack"]) if name == DISTRUSTED else None
+    distrusted = ("attack",) if name == DISTRUSTED else ()
     with tempfile.TemporaryDirectory() as folder, Memory.open(folder, poll_s=3600) as memory:
         for suite in spans:
             runs = [record.run for record in kept if record.suite == suite]
-            memory.ingest(runs, namespace=suite, options=IngestOptions(trusted=trusted))
+            memory.ingest(runs, namespace=suite, options=IngestOptions(distrusted=distrusted))
             memory.experiences.distill(namespace=suite)
             memory.principles.distill(namespace=suite)
         for number, moment in enumerate(moments):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.ingest.prepare import IngestOptions, TrustByTags
+from hepm.ingest.prepare import IngestOptions
 
 HONEST: Final = 200
 MOST: Final = 200  # hostile runs
@@ -56,7 +56,7 @@ def needed() -> dict[str, int | None]:
 
 
 def _needed(*, distrusted: bool = False, **about: Any) -> int | None:
-    options = IngestOptions(trusted=TrustByTags.but([f"{_TOKEN}=eve"])) if distrusted else None
+    options = IngestOptions(distrusted=(f"{_TOKEN}=eve",)) if distrusted else None
     planted = "tool" in about
     with tempfile.TemporaryDirectory() as folder, Memory.open(Path(folder) / "memory.hepm") as memory:
         memory.ingest(list(_honest(about["tokens"] != ("",))))

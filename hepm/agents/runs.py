@@ -33,7 +33,7 @@ from hepm.agents.wire import Api, Object, objects
 from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
-from hepm.ingest.prepare import IngestOptions, TrustByTags
+from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
@@ -124,10 +124,8 @@ class LiveRuns:
 
     def ingest_options(self) -> IngestOptions:
         """How runs are stored."""
-        trusted = None
-        if self._distrust:
-            trusted = TrustByTags(tuple((RECORDED_BY, name) for name in sorted(self._distrust)))
-        return IngestOptions(redactor=self._redactor(), outcome_by=self._outcome_by, trusted=trusted)
+        distrusted = tuple(f"{RECORDED_BY}={name}" for name in sorted(self._distrust))
+        return IngestOptions(redactor=self._redactor(), outcome_by=self._outcome_by, distrusted=distrusted)
 
     def page_redactor(self) -> Redactor:
         """What removes secrets from runs that a page shows, even where they are stored with them."""

@@ -71,7 +71,7 @@ def ingest(
     Example: `hepm ingest results/*.json --namespace retail`
     """
     from hepm.ingest import load_tools
-    from hepm.ingest.prepare import IngestOptions, TrustByTags
+    from hepm.ingest.prepare import IngestOptions
     from hepm.ingest.side_by_side import usable_cores
 
     config = read_config()
@@ -85,7 +85,7 @@ def ingest(
         redactor=config.redaction.redactor(),
         assume_success=assume_success,
         processes=usable_cores(),
-        trusted=TrustByTags.but(distrust) if distrust else None,
+        distrusted=tuple(distrust),
         outcome_by=config.outcome_by,
     )
     report = store_runs(place, read, prepared, runs, described, created, as_json=as_json)

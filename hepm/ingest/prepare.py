@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import RunRecord
@@ -69,33 +69,6 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class TrustByTags:
-    """Trusts every run but those with one of some tags.
-
-    Attributes:
-        distrusted: Keys of tags, each with a value; None for any.
-    """
-
-    distrusted: tuple[tuple[str, str | None], ...]
-
-    @classmethod
-    def but(cls, tags: Iterable[str]) -> Self:
-        """From texts such as "attack", for any value of the tag, or "split=test"; else InputError."""
-        distrusted: list[tuple[str, str | None]] = []
-        for text in tags:
-            key, equals, value = text.partition("=")
-            if not key.strip():
-                raise InputError(f"{text!r} names no tag of runs to distrust: give KEY, or KEY=VALUE.")
-            # "split=" is for runs with an empty value, "split" for all that have the tag.
-            distrusted.append((key.strip(), value if equals else None))
-        return cls(tuple(distrusted))
-
-    def __call__(self, run: Trajectory) -> bool:
-        """Whether the run may count."""
-        return not any(key in run.tags and value in (None, run.tags[key]) for key, value in self.distrusted)
-
-
-@dataclass(frozen=True, slots=True)
 class IngestOptions:
     """How runs are prepared before they are stored.
 
@@ -103,9 +76,9 @@ class IngestOptions:
         redactor: Removes secrets from every text; None stores texts as they are.
         assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
         processes: How many processes read files, on Linux, where together these are worth it.
-        trusted: Whether a run, as it was read, may count; None trusts all. A run that may not is stored without its
-            label, which goes into a tag: nothing is suggested or distilled from it. If it was stored with a label
-            before, that is retracted; stored again as trusted, it counts.
+        distrusted: Tags of runs that may not count: "attack" for any value of it, or "split=test". Such a run is stored
+            without its label, which goes into a tag: nothing is suggested or distilled from it. If it was stored with
+            a label before, that is retracted; stored again as trusted, it counts.
         own_states: Keep only the agents' own summaries as states, as H-EPM does; else an extract of the conversation
             replaces a missing one. A run keeps to how it was first stored; a tag records it.
         outcome_by: Rules that label runs without an outcome (see `hepm.ingest.outcome.RULES`); the first one that
@@ -116,13 +89,25 @@ class IngestOptions:
     redactor: Redactor | None = field(default_factory=Redactor)
     assume_success: bool = False
     processes: int = 1
-    trusted: Callable[[Trajectory], bool] | None = None
+    distrusted: tuple[str, ...] = ()
     own_states: bool = False
     outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
     vectors: bool = True
 
     def __post_init__(self) -> None:
         check_rules(self.outcome_by)
+        for text in self.distrusted:
+            if not text.partition("=")[0].strip():
+                raise InputError(f"{text!r} names no tag of runs to distrust: give KEY, or KEY=VALUE.")
+
+    def trusts(self, run: Trajectory) -> bool:
+        """Whether a run may count."""
+        for text in self.distrusted:
+            key, equals, value = text.partition("=")
+            # "split=" is for runs with an empty value, "split" for all that have the tag.
+            if key.strip() in run.tags and (not equals or run.tags[key.strip()] == value):
+                return False
+        return run.trusted
 
 
 def prepare(
@@ -154,8 +139,7 @@ def _parts(sources: Iterable[RunSource], options: IngestOptions) -> list[list[st
     """The files behind the sources, some at a time, for several processes; none if this one is to read them."""
     # What a function of the user's notes must be noted here.
     own_hook = options.redactor is not None and options.redactor.hook is not None
-    own_function = not isinstance(options.trusted, TrustByTags | None)
-    if options.processes < 2 or own_hook or own_function or not isinstance(sources, list | tuple):
+    if options.processes < 2 or own_hook or not isinstance(sources, list | tuple):
         return []
     parts: dict[int, list[str]] = {}
     total = 0
@@ -241,7 +225,7 @@ class _Preparer:
     def _run(self, trajectory: Trajectory) -> RunRecord:
         _check_names(trajectory)
         options = self._options
-        trusted = trajectory.trusted and (options.trusted is None or options.trusted(trajectory))
+        trusted = options.trusts(trajectory)
         if (trajectory.ended_at or 0) > time.time():
             trajectory = replace(trajectory, ended_at=time.time())  # else it would be the latest one for ever
         # Rules read the whole results, so before they are cut. A run that is not trusted gets no label to take away.

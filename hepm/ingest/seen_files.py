@@ -19,7 +19,7 @@ from hepm.errors import HepmError
 from hepm.graph.delta import RunRecord
 from hepm.graph.rows import batches
 from hepm.ingest.files import printable
-from hepm.ingest.prepare import IngestOptions, Prepared, TrustByTags
+from hepm.ingest.prepare import IngestOptions, Prepared
 from hepm.ingest.records import ReadOptions
 
 _log = logging.getLogger("hepm")
@@ -47,17 +47,17 @@ class SeenFiles:
 
     Args:
         file: Where it is kept; an unreadable one is an empty list.
-        options: What else decides what a file gives. A hook or a function of the user's may decide anything: then no
-            file counts as seen.
+        options: What else decides what a file gives. A hook of the user's may decide anything: then no file counts as
+            seen.
     """
 
     def __init__(self, file: Path, namespace: str, reading: ReadOptions, options: IngestOptions) -> None:
         from hepm import __version__
 
-        redactor, trusted = options.redactor, options.trusted
-        self._usable = not (redactor and redactor.hook) and isinstance(trusted, TrustByTags | None)
+        redactor = options.redactor
+        self._usable = not (redactor and redactor.hook)
         # Whatever decides what a file gives: with other settings each file is read again.
-        own = (options.assume_success, trusted, options.own_states, options.outcome_by)
+        own = (options.assume_success, options.distrusted, options.own_states, options.outcome_by)
         settings = repr((__version__, namespace, astuple(reading), redactor and redactor.rules, *own))
         self._settings = blake2b(settings.encode("utf-8", "replace"), digest_size=16).hexdigest()
         self._file = file

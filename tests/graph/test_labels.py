@@ -9,7 +9,7 @@ import pytest
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.errors import NotFoundError
 from hepm.ingest.outcome import RunVerdict
-from hepm.ingest.prepare import IngestOptions, TrustByTags
+from hepm.ingest.prepare import IngestOptions
 from hepm.types import REMOVED
 from tests.runs import trajectory
 
@@ -120,7 +120,7 @@ def test_a_forgotten_or_another_run_is_not_labelled(memory: Memory) -> None:
 @pytest.mark.above_stores
 def test_the_label_of_a_distrusted_run_stays_in_its_tag(memory: Memory) -> None:
     distrusted = replace(run(), tags={"attack": "yes"})
-    memory.ingest(distrusted, options=IngestOptions(trusted=TrustByTags.but(["attack"])))
+    memory.ingest(distrusted, options=IngestOptions(distrusted=("attack",)))
     memory.label("r", success=True)
     stored = memory.run("r")
     assert stored is not None

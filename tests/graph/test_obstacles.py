@@ -11,7 +11,7 @@ from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.ingest.prepare import IngestOptions, TrustByTags
+from hepm.ingest.prepare import IngestOptions
 from hepm.memory.obstacles import MOST_LINES, Obstacle, obstacles
 from hepm.types import DEFAULT_NAMESPACE
 from tests.runs import trajectory
@@ -71,7 +71,7 @@ def test_a_rule_is_named_where_it_labels_these_runs(memory: Memory) -> None:
 def test_a_few_distrusted_or_deliberately_unlabelled_runs_are_no_obstacle(memory: Memory) -> None:
     memory.ingest([*runs(40), *runs(1, prefix="open", success=None)])
     attacked = [replace(one, tags={"attack": "x"}) for one in runs(9, prefix="a")]
-    memory.ingest(attacked, options=IngestOptions(trusted=TrustByTags.but(["attack"])))
+    memory.ingest(attacked, options=IngestOptions(distrusted=("attack",)))
     for at in range(8):
         memory.labels.remove(f"r{at}")
     memory.ingest(Trajectory("talk", (Turn("user", "hi"), Turn("assistant", "hello")), environment="shop"))

@@ -10,12 +10,12 @@ import pytest
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.graph.rows import Selection
 from hepm.graph.store import Store
-from hepm.ingest.prepare import IngestOptions, TrustByTags
+from hepm.ingest.prepare import IngestOptions
 from hepm.types import RECORDED_BY
 
 _DAY_S = 86_400.0
 _START = 1_700_000_000.0
-DISTRUST = IngestOptions(trusted=TrustByTags.but([f"{RECORDED_BY}=eve"]))
+DISTRUST = IngestOptions(distrusted=(f"{RECORDED_BY}=eve",))
 
 
 def refund(

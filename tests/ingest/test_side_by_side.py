@@ -16,6 +16,7 @@ from hepm.evals.methods import find_methods
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest import prepare as prepare_module
 from hepm.ingest.prepare import IngestOptions, prepare
+from hepm.ingest.redact import Redactor
 from hepm.ingest.side_by_side import answers_in_order
 from hepm.types import Trajectory
 from tests.cli.chats import chats, write
@@ -86,6 +87,7 @@ def test_a_function_of_the_users_is_asked_in_this_process(tmp_path: Path, monkey
     asked: list[str] = []
     for number in range(3):
         write(tmp_path / f"{number}.jsonl", chats(tasks=1))
-    options = IngestOptions(processes=2, trusted=lambda run: asked.append(run.id) is None)
+    redactor = Redactor(hook=lambda text: asked.append(text) or text)
+    options = IngestOptions(processes=2, redactor=redactor)
     list(prepare([tmp_path], ReadOptions(), options))
     assert asked

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from hepm import START, Memory, Outcome, Trajectory
 from hepm.cli.commands import app
 from hepm.ingest.formats.hepm import parse_run, write_run
-from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude
+from hepm.ingest.prepare import IngestOptions, exclude
 from hepm.policy import POLICIES
 from hepm.types import DISTRUSTED, Tool
 from tests.runs import trajectory
 
-BUT_ATTACKED = IngestOptions(trusted=TrustByTags.but(["attack"]))
+BUT_ATTACKED = IngestOptions(distrusted=("attack",))
 
 
 def attacked(run: Trajectory) -> Trajectory:
@@ -62,7 +62,7 @@ def test_a_run_is_distrusted_by_a_tag_or_by_its_value() -> None:
         (["a=b=c"], {"a": "b=c"}, False),
         (["attack", "split=test"], {"split": "test"}, False),
     ]:
-        assert TrustByTags.but(told)(replace(trajectory("r", "look"), tags=tags)) is trusted
+        assert IngestOptions(distrusted=tuple(told)).trusts(replace(trajectory("r", "look"), tags=tags)) is trusted
 
 
 # Kept whole, without its label

@@ -197,9 +197,9 @@ def test_the_level_is_on_disk_before_the_first_hint_and_new_outcomes_do_not_chan
 
 
 def test_stats_and_the_page_say_nothing_of_outcomes_of_distrusted_sessions(file: Path) -> None:
-    from hepm.ingest.prepare import IngestOptions, TrustByTags
+    from hepm.ingest.prepare import IngestOptions
 
-    distrust = IngestOptions(trusted=TrustByTags(((LEVEL, HINTED),)))
+    distrust = IngestOptions(distrusted=(f"{LEVEL}={HINTED}",))
     with Memory.open(file) as memory:
         session = memory.session(id=id_at(memory, HINTED), ingest_options=distrust)
         session.hint(asked("get_order", wish=WISH))

@@ -83,7 +83,7 @@ class Program(NamedTuple):
     agent: bool = True
     group: str = "-"
     grows: bool = False
-    whole: Callable[[Object], Object] | None = None
+    whole: Callable[[Object], Object] = lambda record: record
     file: str = ""
 
 
@@ -107,15 +107,10 @@ def _read(program: Program, document: Document) -> Items:
         return _run(program, record, document)
 
     for number, value in document.records():
-        try:
-            record = {"messages": value} if is_list(value) else value
-            if program.whole is not None and is_object(record):
-                record = program.whole(record)
-        except RecordError as error:
-            record = error
+        record = {"messages": value} if is_list(value) else value
         if not is_object(record):
             yield document.built(number, record, build)  # which says why it is none
-        elif is_list(value_at(record, program.messages)):
+        elif program.grows or is_list(value_at(record, program.messages)):
             records.append((number, record))
         else:
             alone.append(record)
@@ -142,6 +137,7 @@ def _elements(program: Program, record: Object) -> Objects:
 
 
 def _run(program: Program, record: Object, document: Document) -> Trajectory:
+    record = program.whole(record)
     elements = _elements(program, record)
     messages = program.read(elements)
     if not any(message.get("role") == "assistant" for message in messages):
@@ -197,7 +193,7 @@ def _marks(program: Program, record: Object) -> list[int]:
     before = 0
     try:
         with counting_unread():  # which is not said here
-            messages = program.read(_elements(program, record))
+            messages = program.read(_elements(program, program.whole(record)))
         for message in messages:
             calls = [value_at(call, "id|function.name") for call in list_at(message, "tool_calls")]
             before = hash(f"{before} {message.get('role')} {message.get('content') or ''} {calls}")

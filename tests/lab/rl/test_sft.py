@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,8 @@ def test_a_secret_that_was_stored_is_in_no_example(memory: Memory):
 
 
 def test_a_run_that_is_not_trusted_teaches_nothing(memory: Memory):
-    memory.ingest([run("1", called("fix"))], options=IngestOptions(trusted=lambda run: False))
+    attacked = replace(run("1", called("fix")), tags={"attack": "x"})
+    memory.ingest([attacked], options=IngestOptions(distrusted=("attack",)))
     assert list(sft_examples(memory)) == []
 
 
