@@ -161,11 +161,7 @@ def _print_report(report: IngestReport) -> None:
 def _remarks_on(report: IngestReport) -> Iterator[str]:
     """What to know of the runs that were stored: which of them teach nothing, and who labelled them."""
     if not report.read and not report.rejected and not report.lessons:
-        if report.empty:
-            others = "" if len(report.empty) == 1 else f" (as {len(report.empty) - 1:,} more files)"
-            yield f"{report.empty[0].file}{others}: {report.empty[0].reason}"
-        else:
-            yield "there was nothing to read: no file of a known kind"
+        yield "there was nothing to read: no file holds a run"
     for kind, count in sorted(report.unread.items()):
         yield on_one_line(
             f"{count_of(count, 'part')} of messages left out: hepm does not know the type {kind[:40]!r}"

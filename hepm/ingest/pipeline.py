@@ -35,7 +35,7 @@ _CONFLICT: Final = (
 )
 _CHARS_A_BATCH: Final = 16 << 20
 """Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
-_IF_ANY: Final = ("distrusted", "by_rule", "lessons", "joined", "unread", "unread_in", "empty")
+_IF_ANY: Final = ("distrusted", "by_rule", "lessons", "joined", "unread", "unread_in")
 """Keys of a report that are left out while there are none."""
 
 
@@ -52,7 +52,6 @@ class IngestReport:
         lessons: New lessons of an export.
         joined: Parts, or longer versions, of runs that were stored or read before: those hold them now.
         unread: Parts of messages that were left out, by their unknown type, with a run that has one.
-        empty: Files that hold no run, though a reader knows them.
     """
 
     read: int = 0
@@ -68,7 +67,6 @@ class IngestReport:
     joined: int = 0
     unread: Counter[str] = field(default_factory=Counter[str])
     unread_in: dict[str, str] = field(default_factory=dict[str, str])
-    empty: list[Remark] = field(default_factory=list[Remark])
     _unknown: dict[str, list[int]] = field(default_factory=dict[str, list[int]], repr=False)
 
     def __str__(self) -> str:
@@ -95,8 +93,6 @@ class IngestReport:
 
     def remark(self, remark: Remark) -> None:
         """Take what a reader says beside its runs."""
-        if not remark.kinds:
-            self.empty.append(remark)
         self.unread.update(remark.kinds)
         for kind in remark.kinds:
             self.unread_in.setdefault(kind, f"{remark.file}, run {remark.record}")
@@ -112,7 +108,6 @@ class IngestReport:
         names = [attribute.name for attribute in fields(self) if not attribute.name.startswith("_")]
         values = {name: getattr(self, name) for name in names}
         values["rejected"] = [asdict(rejection) for rejection in self.rejected]
-        values["empty"] = [remark.file for remark in self.empty]
         # Sorted, so that two reports can be compared.
         values["by_format"] = dict(sorted(self.by_format.items()))
         values["by_rule"] = dict(sorted(self.by_rule.items()))

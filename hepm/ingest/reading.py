@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.files import Opened, open_source, printable
+from hepm.ingest.files import Opened, open_source
 from hepm.ingest.formats import (
     agentdojo,
     atif,
@@ -82,13 +82,8 @@ def read_runs(
 
 def _read_all(sources: Sequence[str], readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
     for source in sources:
-        found = False
         for opened in open_source(source):
-            for named in _read_one(opened, readers, options):
-                found = True
-                yield named
-        if not found:
-            yield _UNKNOWN, Remark(printable(source), None, "readers know its files, which hold no run")
+            yield from _read_one(opened, readers, options)
 
 
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:

@@ -81,13 +81,13 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Remark(Rejection):
-    """What is to be said of a run or a file that was read: nothing is rejected.
+    """What is to be said of a run that was read: nothing is rejected.
 
     Attributes:
         kinds: How many parts of messages of each unknown kind were left out.
     """
 
-    kinds: Mapping[str, int] = field(default_factory=dict[str, int])
+    kinds: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,7 @@ def reading(case: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for reader, item in read_runs([folder], ReadOptions()):
         if isinstance(item, Remark):
-            if item.kinds:
-                found.append({"remark": item.file.removeprefix(place), "record": item.record, "kinds": item.kinds})
+            found.append({"remark": item.file.removeprefix(place), "record": item.record, "kinds": item.kinds})
         elif isinstance(item, Rejection):
             reason = item.reason.replace(place, "")
             found.append({"rejected": item.file.removeprefix(place), "record": item.record, "reason": reason})
