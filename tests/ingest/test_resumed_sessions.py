@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hepm import Memory, ToolCall, Trajectory, Turn
+from hepm import Memory
 from tests.ingest.samples import write
 from tests.ingest.transcripts import claude, result, use
 
@@ -83,21 +83,3 @@ def test_the_calls_that_a_fork_copied_count_once(tmp_path: Path, at_once: bool) 
         folder = tmp_path / str(number)
         folder.mkdir()
         assert stored(folder, *files, at_once=at_once) == {"s": (2, ["Do step 1.", "Do step 11."])}
-
-
-def test_a_run_whose_refusals_were_stored_as_errors_is_replaced_when_it_is_read_again(tmp_path: Path) -> None:
-    denied = "The user doesn't want to proceed with this tool use. The tool use was rejected."
-    records = claude_part(1)
-    records[-1]["message"]["content"] = result("t1", denied, is_error=True)
-    path = write(tmp_path / "s.jsonl", *records)
-    failed = ToolCall("Bash make", {"command": "make step1"}, denied, True)
-    before = Trajectory(
-        "s", (Turn("user", "Do step 1."), Turn("assistant", calls=(failed,))), environment="claude-code"
-    )
-    with Memory.open(tmp_path / "memory.db") as memory:
-        memory.ingest(before)
-        assert memory.ingest(path).rejected == []
-        [run] = memory.runs()
-        assert [turn.refused for turn in run.turns] == [(), ("Bash make",)]
-        assert [tool for tool in memory.tools.list() if tool.calls] == []
-        assert memory.examine() == []

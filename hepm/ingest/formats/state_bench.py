@@ -18,7 +18,6 @@ from hepm.ingest.fields import (
     as_object,
     as_text,
     is_list,
-    list_at,
     number_at,
     objects_at,
     plain_text,
@@ -43,7 +42,8 @@ def _recognises(document: Document) -> bool:
     # Other formats have a "conversation", too: each message must have this form, and calls with their results.
     if not is_list(messages) or not all(value_at(message, "role") in _ROLES for message in messages):
         return False
-    calls = chain.from_iterable(list_at(message, "tool_calls") for message in messages)
+    listed = [value_at(message, "tool_calls") for message in messages]
+    calls = chain.from_iterable(filter(is_list, listed))
     return "task_id" in document.keys or any(value_at(call, "result") is not None for call in calls)
 
 

@@ -115,18 +115,14 @@ def _simulation(record: Object, about: Object, document: Document) -> Trajectory
     reward = None
     if ended not in _CRASHES:
         reward = number_at(object_at(record, "reward_info"), "reward")
-    return document.run(
-        text_at(record, "id"),
-        chat_turns(messages),
-        graded(reward),
-        **about
-        | {
-            "task": text_at(record, "task_id"),
-            "model": model,
-            "ended_at": unix_time(record.get("end_time") or record.get("timestamp")),
-            "tags": about["tags"] | filled(trial=text_at(record, "trial")),
-        },
-    )
+    details: Object = {
+        **about,
+        "task": text_at(record, "task_id"),
+        "model": model,
+        "ended_at": unix_time(record.get("end_time") or record.get("timestamp")),
+        "tags": about["tags"] | filled(trial=text_at(record, "trial")),
+    }
+    return document.run(text_at(record, "id"), chat_turns(messages), graded(reward), **details)
 
 
 def _read_sft(document: Document) -> Items:
