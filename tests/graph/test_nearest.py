@@ -72,14 +72,14 @@ def test_a_tool_whose_states_all_point_away_is_still_answered():
 def test_an_empty_block_has_no_opinion():
     block = StateBlock()
     assert block.best(dense(1)[0]) == []
-    assert (len(block), block.nbytes, block.similarities(dense(1)[0]).shape) == (0, 0, (0,))
+    assert (len(block), block.nbytes) == (0, 0)
     block.extend(np.empty((0, 24), dtype=np.float32), [])
     assert block.best(dense(1)[0]) == []
 
 
 def test_a_state_that_nothing_followed_is_compared_and_votes_for_nothing():
     block = block_of(dense(2), [[], [1]])
-    assert len(block.similarities(dense(1)[0])) == 2
+    assert len(block) == 2
     assert [one.target for one in block.best(dense(1)[0])] == [1]
 
 
@@ -141,7 +141,6 @@ def test_states_stay_exact_however_many(piece: int, made: Callable[..., np.ndarr
         block.extend(vectors[start : start + piece], targets[start : start + piece])
     for query in (*sparse(30, 64, seed=4), dense(1, 64, seed=4)[0], vectors[500]):
         assert dict(block.best(query)) == pytest.approx(by_hand(vectors, targets, query), abs=1e-6)
-        assert np.allclose(block.similarities(query), vectors @ query, atol=1e-6)
 
 
 def best_by_hand(found: list[Nearest], most: int, among: set[int] | None) -> list[Nearest]:

@@ -8,7 +8,7 @@ sentence model's vectors hold every coordinate, so all weigh the same. N and n a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -17,33 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.lessons.rows import APPROVED, KINDS, Kind, LessonRow, StoredLesson
-from hepm.graph.mirror.nearest import StateBlock
 from hepm.graph.rows import Float32Array, Header
 from hepm.graph.store import Store
 
 T = TypeVar("T")
 _Make: TypeAlias = Callable[[Collection[StoredLesson]], object]
 
-_WEIGHTED_AT_ONCE: Final = 4_096  # lessons, so that no second copy of all vectors is made
 _GROWTH: Final = 1 + 1 / 64
 """Weights are counted again after this growth: below 64 lessons with each new one."""
 
 
 class _Shelf(NamedTuple):
-    """The weighted vectors of the lessons of one kind, retired ones included, by the places of their ids.
+    """The vectors of the lessons of one kind, retired ones included, by the places of their ids.
 
-    `block` grows in place; a reader looks no further than its `ids`. `raw` holds the stored vectors, and `weighed` the
-    number of lessons when the weights were counted.
+    `raw_ND` holds them as stored, `vectors_ND` weighted, and `weighed` is the number of lessons when the weights were
+    counted.
     """
 
-    raw: tuple[NDArray[np.float16], ...] = ()
-    weights_D: Float32Array = np.empty(0, dtype=np.float32)
-    weighed: int = 0
-    block: StateBlock = StateBlock()
     ids: Sequence[str] = ()
+    raw_ND: NDArray[np.float16] = np.empty((0, 0), dtype=np.float16)
+    weights_D: Float32Array = np.empty(0, dtype=np.float32)
+    vectors_ND: Float32Array = np.empty((0, 0), dtype=np.float32)
+    weighed: int = 0
 
     def with_new(self, lessons: Sequence[StoredLesson]) -> _Shelf:
-        """The shelf with those lessons that it lacks; O(D) each, and at times O(N · D) to weigh all again.
+        """The shelf with those lessons that it lacks; O(N · D).
 
         A known lesson is skipped: its words, and so its vector, never change.
         """
@@ -55,23 +53,15 @@ class _Shelf(NamedTuple):
         if not fresh:
             return self
         ids = [*self.ids, *fresh]
-        raw = (*self.raw, np.stack(list(fresh.values())).astype(np.float16))
-        # Few more lessons: the weights are still about right, and only the new vectors are weighed. Another length: a
-        # writer was interrupted.
-        if len(ids) <= _GROWTH * self.weighed and len(self.block) == len(self.ids):
-            _extend(self.block, raw[-1], self.weights_D)
-            return self._replace(raw=raw, ids=ids)
-        # A block of its own: readers of the former one go on undisturbed.
-        raw_ND = np.concatenate(raw)
+        raw_ND = new_ND = np.stack(list(fresh.values())).astype(np.float16)
+        if self.ids:
+            raw_ND = np.concatenate([self.raw_ND, new_ND])
+        # Few more lessons: the weights are still about right, and only the new vectors are weighed.
+        if len(ids) <= _GROWTH * self.weighed:
+            vectors_ND = np.concatenate([self.vectors_ND, weighted(new_ND, self.weights_D)])
+            return _Shelf(ids, raw_ND, self.weights_D, vectors_ND, self.weighed)
         weights_D = rarity(raw_ND)
-        block = StateBlock()
-        for start in range(0, len(ids), _WEIGHTED_AT_ONCE):
-            _extend(block, raw_ND[start : start + _WEIGHTED_AT_ONCE], weights_D)
-        return _Shelf((raw_ND,), weights_D, len(ids), block, ids)
-
-
-def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: Float32Array) -> None:
-    block.extend(weighted(raw_ND.astype(np.float32), weights_D), [()] * len(raw_ND))
+        return _Shelf(ids, raw_ND, weights_D, weighted(raw_ND, weights_D), len(ids))
 
 
 class _Snapshot(NamedTuple):
@@ -203,17 +193,17 @@ class LessonMirror:
         shelf = now.shelves[kind]
         if not shelf.ids:
             return []
-        cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: len(shelf.ids)]
+        cosines = shelf.vectors_ND @ weighted(vector[None], shelf.weights_D)[0]
+        nearest: list[int] = np.argsort(-cosines, kind="stable").tolist()
         best: dict[Hashable, tuple[StoredLesson, float]] = {}
-        # Retired lessons are among them: more are sorted than are returned.
-        for row in _best_first(cosines, 8 * limit, floor):
+        for row in nearest:
+            if len(best) == limit or cosines[row] < floor:
+                break
             lesson = now.lessons[kind][shelf.ids[row]]
             if lesson.row.live and (keep is None or keep(lesson)):
                 key = lesson.row.id if group is None else group(lesson)
                 if key not in best or lesson.uses.score > best[key][0].uses.score:
                     best[key] = lesson, float(cosines[row])
-            if len(best) == limit:
-                break
         return sorted(best.values(), key=lambda pair: (-pair[1], pair[0].seq))
 
 
@@ -224,19 +214,8 @@ def rarity(raw_ND: NDArray[np.float16]) -> Float32Array:
     return np.log1p((len(raw_ND) + 1) / (held_D + 1)).astype(np.float32)
 
 
-def weighted(vectors_ND: Float32Array, weights_D: Float32Array) -> Float32Array:
+def weighted(vectors_ND: NDArray[Any], weights_D: Float32Array) -> Float32Array:
     """Vectors as searches compare them, of unit length again: their dot products are the cosines."""
-    weighted_ND = vectors_ND * weights_D
+    weighted_ND = vectors_ND.astype(np.float32) * weights_D
     lengths_N1 = np.linalg.norm(weighted_ND, axis=1, keepdims=True)
     return (weighted_ND / np.where(lengths_N1 > 0, lengths_N1, 1)).astype(np.float32)
-
-
-def _best_first(cosines_N: Float32Array, first: int, floor: float) -> Iterator[int]:
-    """Positions by descending value, ties by position; the first few without sorting all."""
-    least = floor
-    if first < len(cosines_N):
-        least = max(float(np.partition(cosines_N, -first)[-first]), floor)
-    # The few best ones first; the rest is only sorted if it is needed.
-    for upper, lower in ((np.inf, least), (least, floor)):
-        near = np.flatnonzero((cosines_N >= lower) & (cosines_N < upper))
-        yield from near[np.argsort(-cosines_N[near], kind="stable")].tolist()

@@ -89,10 +89,6 @@ class StateBlock:
                 start = stop
             self._chunks = tuple(chunks)
 
-    def similarities(self, query_D: Float32Array) -> Float32Array:
-        """Cosine of the query, of unit length, with each state: shape (N,), in the order they were added."""
-        return np.concatenate([np.empty(0, dtype=np.float32), *_all_cosines(self._chunks, query_D)])
-
     def best(
         self, query_D: Float32Array, *, most: int | None = None, among: Collection[int] | None = None
     ) -> list[Nearest]:
