@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from hepm.graph.rows import Float32Array, Header, StateBatch, Vectors
+from hepm.graph.rows import Float32Array, Header, Row, StateBatch, Vectors
 from hepm.graph.transaction import Transaction
 from hepm.types import ToolName
 
@@ -63,7 +63,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
+    def read(self, name: str, /, *, namespace: str, **values: Any) -> list[Row]:
         """The rows of a named statement."""
 
     @abstractmethod
@@ -96,5 +96,5 @@ class Backend(ABC):
         """Release the store; safe to call twice."""
 
     @abstractmethod
-    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[Row]:
         """Rows of embedded states by id, with the nearest `limit` among them."""

@@ -22,6 +22,7 @@ from hepm.graph.rows import (
     Selection,
     StoredRun,
     TextEmbedder,
+    TextVectors,
     read_each,
 )
 from hepm.graph.transaction import Transaction
@@ -33,7 +34,7 @@ _NEAR: Final = 1e-3  # so near a threshold a reward may be on either side, as it
 def add_runs(
     write: Transaction,
     runs: Sequence[RunRecord],
-    vectors: Mapping[str, Float32Array],
+    vectors: TextVectors,
     replay: RecordParser,
     *,
     relabel: bool = False,
@@ -84,24 +85,18 @@ def add_runs(
             rest.append(run)
     if agreeing:
         write.lessons.drop_answers_about([run.id for run in agreeing])
-        _set_outcome_records(write, agreeing)
+        rows = [{"run": run.id, "reward": run.reward, "record": run.record} for run in agreeing]
+        write.write("set_outcome_record", rows)
         write.note_change()
     _store(write, rest, [run.id for run in rest if run.id in stored], vectors, replay)
     return Added(tuple(accepted.values()), tuple(duplicates), tuple(conflicts), tuple(joined))
-
-
-def _set_outcome_records(write: Transaction, runs: Sequence[RunRecord]) -> None:
-    rows: list[dict[str, object]] = []
-    for run in runs:
-        rows.append({"run": run.id, "reward": run.reward, "record": run.record})
-    write.write("set_outcome_record", rows)
 
 
 def _store(
     write: Transaction,
     new: Sequence[RunRecord],
     relabelled: Sequence[str],
-    vectors: Mapping[str, Float32Array],
+    vectors: TextVectors,
     replay: RecordParser,
 ) -> None:
     """Store runs; those of `relabelled` replace stored ones."""
@@ -152,8 +147,8 @@ def _take_out(
 
 
 def _under_own_names(
-    write: Transaction, new: Sequence[RunRecord], vectors: Mapping[str, Float32Array], replay: RecordParser
-) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
+    write: Transaction, new: Sequence[RunRecord], vectors: TextVectors, replay: RecordParser
+) -> tuple[Sequence[RunRecord], TextVectors]:
     """Runs that use an alias, read again with the tools' own names; and the vectors of all texts."""
     records = [run.record for run in new if not write.aliases.keys().isdisjoint(run.calls)]
     if not records:
@@ -304,7 +299,7 @@ def _count_shortest(
     tasks: Iterable[tuple[str, str]],
     replay: RecordParser,
     new: Mapping[str, RunRecord] = MappingProxyType({}),
-    vectors: Mapping[str, Float32Array] = MappingProxyType({}),
+    vectors: TextVectors = MappingProxyType({}),
 ) -> None:
     """Of the successful runs of each task let the shortest count, ties by id, and no other.
 
@@ -312,10 +307,11 @@ def _count_shortest(
         new: Runs that are stored now, with their vectors: their records may be under other names, or labelled anew.
     """
     for environment, task in sorted(set(tasks)):
-        for place, run in enumerate(write.shortest_and_counted(environment, task)):
+        rows = write.rows("shortest_and_counted", environment=environment, task=task)
+        for place, run in enumerate(sorted(write.stored(rows), key=attrgetter("steps", "id"))):
             if run.counted == (place == 0):
                 continue
-            write.set_counted(run.id, place == 0)
+            write.write("set_counted", [{"run": run.id, "counted": place == 0}])
             if place:
                 retract_runs(write, [run], replay)
             elif run.id in new:
@@ -324,7 +320,7 @@ def _count_shortest(
                 write.apply(*_delta_of(write, run.record, replay))
 
 
-def _delta_of(write: Transaction, record: str, replay: RecordParser) -> tuple[Delta, Mapping[str, Float32Array]]:
+def _delta_of(write: Transaction, record: str, replay: RecordParser) -> tuple[Delta, TextVectors]:
     """What a stored run adds, and the vectors of its texts."""
     runs, vectors = readable(write, [record], replay)
     return Delta.of(runs), vectors

@@ -19,6 +19,7 @@ from hepm.types import (
     START,
     SUMMARY_TOOL,
     Facts,
+    Object,
     Outcome,
     StateSummary,
     Tool,
@@ -212,7 +213,7 @@ class RunRecord(NamedTuple):
         return edges
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Object:
         """What a store keeps with the record to look runs up by.
 
         `sequence` is JSON: [[targets, flags, facts, key], ...].
@@ -284,6 +285,10 @@ def counted_by(columns: Mapping[str, Any]) -> tuple[object, ...]:
     return moves, *[columns[name] for name in ("id", "environment", "task", "success", "steps", "ended_at", "said")]
 
 
+_Described: TypeAlias = dict[tuple[ToolName, str, str], tuple[float, float]]
+_Outcomes: TypeAlias = dict[tuple[ToolName, str], tuple[float, bool]]
+
+
 @dataclass(slots=True)
 class Delta:
     """What runs add, ready to be applied.
@@ -298,12 +303,8 @@ class Delta:
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
     states: defaultdict[StateMove, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
-    described: dict[tuple[ToolName, str, str], tuple[float, float]] = field(
-        default_factory=dict[tuple[ToolName, str, str], tuple[float, float]]
-    )
-    outcomes: dict[tuple[ToolName, str], tuple[float, bool]] = field(
-        default_factory=dict[tuple[ToolName, str], tuple[float, bool]]
-    )
+    described: _Described = field(default_factory=_Described)
+    outcomes: _Outcomes = field(default_factory=_Outcomes)
 
     @classmethod
     def of(cls, runs: Iterable[RunRecord], *, sign: int = 1) -> Delta:
@@ -359,18 +360,18 @@ class Delta:
             all_times = (*times, *self.described.get(description, ()))
             self.described[description] = min(all_times), max(all_times)
 
-    def tool_rows(self) -> list[dict[str, Any]]:
+    def tool_rows(self) -> list[Object]:
         """What a store adds to its tools, in this order: counts, then descriptions by time, the shorter first."""
-        rows: list[dict[str, Any]] = []
+        rows: list[Object] = []
         for name, counts in sorted(self.tools.items()):
             rows.append({"tool": name, **vars(counts), "described_at": 0.0, "description": "", "parameters": "{}"})
-        descriptions: list[dict[str, Any]] = []
+        descriptions: list[Object] = []
         for (name, description, parameters), times in self.described.items():
             for time in set(times):
                 text = {"described_at": time, "description": description, "parameters": parameters}
                 descriptions.append({"tool": name, "calls": 0, "errors": 0, **text})
 
-        def order(row: dict[str, Any]) -> tuple[Any, ...]:
+        def order(row: Object) -> tuple[Any, ...]:
             texts = row["description"], row["parameters"]
             return row["described_at"], *map(len, texts), *texts
 

@@ -77,7 +77,7 @@ class Observation(NamedTuple):
     @classmethod
     def of(cls, failed: Any, labelled: Any, token: str, model: str, ended: float) -> Self:
         """From what a store holds."""
-        return cls(bool(failed), bool(labelled), token, model, int(ended // _DAY_S))
+        return cls(failed, labelled, token, model, int(ended // _DAY_S))
 
 
 def vouched_drift(latest: Sequence[Observation]) -> Drift | None:

@@ -20,7 +20,7 @@ from hepm.graph.delta import COLUMNS, RunRecord
 from hepm.graph.lessons.rows import LessonRow, Reported, from_record
 from hepm.graph.rows import RecordParser, batches, read_each
 from hepm.graph.sqlite.store import SQLiteStore
-from hepm.graph.store import Store, from_json
+from hepm.graph.store import Store
 from hepm.graph.stored_vectors import of_size
 from hepm.text import count_of
 
@@ -246,7 +246,7 @@ def _noted(kind: Kind, store: Store, namespace: str) -> Iterator[tuple[str, str]
         if not row[having]:
             continue
         for place in lists:
-            row[place] = sorted(from_json(row[place]))
+            row[place] = sorted(row[place])
         key = [_plain(row[place]) for place in named]
         values = {columns[place].removesuffix("[]"): _plain(row[place]) for place in compared}
         yield json.dumps(key), json.dumps(values)

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, steps_in
-from hepm.graph.rows import Float32Array, RecordParser, StoredRun, read_each
+from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts, steps_in
+from hepm.graph.rows import RecordParser, StoredRun, TextVectors, read_each
 from hepm.graph.transaction import Transaction
 
 _FEW_KEYS: Final = 64  # a database finds so many texts in less time than it takes to send every run
@@ -45,7 +45,7 @@ def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: Record
 
 def readable(
     write: Transaction, records: Sequence[str], replay: RecordParser
-) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]:
+) -> tuple[Sequence[RunRecord], TextVectors]:
     """The runs of those records that can be read, and the vectors of their texts.
 
     A damaged record can be removed, and does not keep others from being removed: its counts go with a rebuild.
@@ -66,8 +66,9 @@ def _latest_texts(write: Transaction, places: Iterable[StatePlace]) -> dict[Stat
         keys = sorted({key for _, key in places_on_edge})
         if len(keys) > _FEW_KEYS:
             keys = []  # all runs on the edge are read
-        for run, ended, success, sequence in write.runs_holding(edge, keys):
-            for step, (*_, place) in enumerate(steps_in(sequence, success=bool(success))):
+        texts = key_texts(keys)
+        for run, ended, success, sequence in write.rows("runs_holding", source=edge[0], target=edge[1], texts=texts):
+            for step, (*_, place) in enumerate(steps_in(sequence, success=success)):
                 if place not in places_on_edge:
                     continue
                 if place not in latest or (ended, run, step) > latest[place]:

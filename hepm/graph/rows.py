@@ -21,6 +21,12 @@ T = TypeVar("T")
 # numpy is imported where it is used: suggestions from counts alone start in half the time.
 Float32Array: TypeAlias = "NDArray[np.float32]"
 Vectors: TypeAlias = Iterable[Float32Array]
+TextVectors: TypeAlias = "Mapping[str, Float32Array]"
+"""Vectors by the texts that they are of."""
+Row: TypeAlias = tuple[Any, ...]
+"""What a statement returns."""
+Values: TypeAlias = dict[str, Any]
+"""What a statement takes, by name."""
 
 Counting: TypeAlias = Literal["all", "shortest"]
 """Which runs count: all, or of a task's successful runs only the shortest (H-EPM, appendix D)."""
@@ -39,7 +45,7 @@ class RecordParser(Protocol):
 
     def __call__(  # noqa: D102
         self, records: Sequence[str], aliases: Aliases = ..., /
-    ) -> tuple[Sequence[RunRecord], Mapping[str, Float32Array]]: ...
+    ) -> tuple[Sequence[RunRecord], TextVectors]: ...
 
 
 class RunJoiner(Protocol):
@@ -99,7 +105,7 @@ class Known(NamedTuple):
 
 def known_runs(rows: Iterable[Sequence[Any]]) -> dict[str, Known]:
     """Stored runs by id, of rows of the statement `find_runs`."""
-    return {run: Known(digest, as_bool(success), bool(derived)) for run, digest, success, derived in rows}
+    return {run: Known(*about) for run, *about in rows}
 
 
 class StoredRun(NamedTuple):
@@ -190,10 +196,8 @@ class ToolRow(NamedTuple):
 
 def tool_row(row: Sequence[Any]) -> ToolRow:
     """A tool as a store keeps it."""
-    *values, retired, aliases = row
-    if isinstance(aliases, str):
-        aliases = json.loads(aliases)  # SQLite keeps lists as JSON
-    return ToolRow._make((*values, bool(retired), tuple(sorted(aliases))))
+    *values, aliases = row
+    return ToolRow._make((*values, tuple(aliases)))
 
 
 class Marks(NamedTuple):
@@ -208,8 +212,6 @@ def marks_of(rows: Iterable[Sequence[Any]]) -> Marks:
     aliases: dict[ToolName, ToolName] = {}
     retired: set[ToolName] = set()
     for tool, is_retired, names in rows:
-        if isinstance(names, str):
-            names = json.loads(names)  # noqa: PLW2901 - SQLite keeps lists as JSON
         aliases.update(dict.fromkeys(names, tool))
         if is_retired:
             retired.add(tool)
@@ -360,7 +362,7 @@ def spread_over(size: int, count: int) -> list[int]:
 
 def read_each(
     records: Sequence[str], replay: RecordParser, aliases: Aliases, *, success_from: float
-) -> tuple[Sequence[RunRecord | FormatError], Mapping[str, Float32Array]]:
+) -> tuple[Sequence[RunRecord | FormatError], TextVectors]:
     """The run of each record, or why it cannot be read; and the vectors of the texts of all.
 
     A run without a given label has the one that its reward stands for.
@@ -379,13 +381,6 @@ def read_each(
         all_runs.extend(runs)
         all_vectors.update(vectors)
     return all_runs, all_vectors
-
-
-def as_bool(stored: int | None) -> bool | None:
-    """A stored outcome."""
-    if stored is None:
-        return None
-    return bool(stored)
 
 
 def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, where: str) -> None:

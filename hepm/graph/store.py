@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from hepm.errors import InputError
@@ -26,6 +26,7 @@ from hepm.graph.rows import (
     Marks,
     RecordParser,
     RevisionChange,
+    Row,
     RunAbout,
     RunFilter,
     RunJoiner,
@@ -34,10 +35,10 @@ from hepm.graph.rows import (
     StateBatch,
     StateRow,
     TextEmbedder,
+    TextVectors,
     ToolRow,
     Totals,
     Vectored,
-    as_bool,
     batches,
     known_runs,
     marks_of,
@@ -71,7 +72,7 @@ class Store(Backend):
     def add(
         self,
         runs: Sequence[RunRecord],
-        vectors: Mapping[str, Float32Array],
+        vectors: TextVectors,
         *,
         namespace: str,
         replay: RecordParser,
@@ -301,10 +302,9 @@ class Store(Backend):
         """Those of the ids that are stored."""
         return known_runs(self.read("find_runs", namespace=namespace, runs=list(ids)))
 
-    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
+    def iter_records(self, *, namespace: str) -> Iterator[Sequence[Any]]:
         """Every stored trajectory's id and record in order of arrival, and whether it counts; lazy."""
-        for name, record, counted in self.iterate("records", namespace=namespace):
-            yield name, record, bool(counted)
+        return self.iterate("records", namespace=namespace)
 
     def outcomes_by_level(self, levels: Sequence[str], *, namespace: str, most: int) -> dict[str, tuple[int, int]]:
         """Of the `most` latest sessions of each level with an outcome: how many succeeded, and how many there are."""
@@ -330,7 +330,7 @@ class Store(Backend):
         rows = self.read("requests_before", namespace=namespace, most=most)
         return [(seq, environment, task, said or "") for seq, environment, task, said in rows]
 
-    def runs_by_task(self, *, namespace: str) -> list[tuple[Any, ...]]:
+    def runs_by_task(self, *, namespace: str) -> list[Row]:
         """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""
         return self.read("runs_by_task", namespace=namespace)
 
@@ -369,7 +369,7 @@ class Store(Backend):
         unlabelled: bool = False,
         environment: str | None = None,
         task: str | None = None,
-    ) -> list[tuple[Any, ...]]:
+    ) -> list[Row]:
         """Row number, id and record of runs stored before a row, the latest first; all, or of unknown outcome."""
         return self.read(
             "latest_records",
@@ -389,8 +389,7 @@ class Store(Backend):
         """Every stored run in order of arrival, whole; lazy."""
         for *values, record, counted, vector in self.iterate("held_runs", namespace=namespace):
             columns = dict(zip(COLUMNS, values, strict=True))
-            columns["success"] = as_bool(columns["success"])
-            yield HeldRun(columns["id"], record, bool(counted), columns, vector)
+            yield HeldRun(columns["id"], record, counted, columns, vector)
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
@@ -421,13 +420,13 @@ class Store(Backend):
         latest, ties by text.
         """
         rows = self.read("evidence", namespace=namespace, edges=edges, most_runs=runs, most_summaries=summaries)
-        return [Evidence(tuple(from_json(ids)), tuple(from_json(texts))) for _, ids, texts in rows]
+        return [Evidence(tuple(ids), tuple(texts)) for _, ids, texts in rows]
 
     def marks(self, *, namespace: str) -> Marks:
         """Aliases of tools, and the tools that are retired."""
         return marks_of(self.read("marked_tools", namespace=namespace))
 
-    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
+    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[Row]:
         """Edges in the order of `EdgeRow`'s fields, by source and target; only those of `sources` if given.
 
         Plain tuples: a mirror reads all edges, and naming their fields would double the time.
@@ -497,7 +496,7 @@ class Store(Backend):
         for most, alike in by_most.items():
             rows = self.read("latest_on_edges", namespace=namespace, edges=alike, most=most, newer_than=newer_than)
             for source, target, numbers in rows:
-                seqs.update(from_json(numbers)[: edges[source, target]])
+                seqs.update(numbers[: edges[source, target]])
         return self.runs_at(sorted(seqs), namespace=namespace)
 
     def runs_at(self, seqs: Sequence[int], *, namespace: str) -> list[RunRow]:
@@ -514,7 +513,7 @@ class Store(Backend):
                     dimensions = self.header.dimensions  # read only if a run has a vector
                 vector = of_size(stored, dimensions)
             request = request_of(said)
-            runs.append(RunRow(seq, run_id, bool(success), sequence, environment, task, user or "", request, vector))
+            runs.append(RunRow(seq, run_id, success, sequence, environment, task, user or "", request, vector))
         return runs
 
     def states_at(self, places: Sequence[StatePlace], *, namespace: str) -> tuple[list[StatePlace], Float32Array]:
@@ -559,7 +558,7 @@ class Store(Backend):
                 "Open it without that option, or ingest into a new store."
             )
 
-    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
+    def _batch(self, rows: Sequence[Row]) -> StateBatch:
         """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
         size = self.header.dimensions
         states: list[StateRow] = []
@@ -571,8 +570,8 @@ class Store(Backend):
         return StateBatch(states, vectors_of(vectors, size))
 
     def _state(self, row: Sequence[Any]) -> StateRow:
-        number, sources, targets, success = row[:4]
-        return StateRow(number, stored_names(sources), stored_names(targets), bool(success), *row[4:10])
+        number, sources, targets = row[:3]
+        return StateRow(number, tuple(sources), tuple(targets), *row[3:10])
 
 
 def _namespaces(memory: Transaction) -> list[str]:
@@ -580,22 +579,5 @@ def _namespaces(memory: Transaction) -> list[str]:
 
 
 def _run_about(row: Sequence[Any]) -> RunAbout:
-    about = RunAbout(*row)
-    return about._replace(success=as_bool(about.success), request=request_of(about.request or ""))
-
-
-def stored_names(stored: str | list[str]) -> tuple[ToolName, ...]:
-    """Names of tools as a store keeps them: SQLite as JSON, Neo4j as a list."""
-    return _parsed_names(stored) if isinstance(stored, str) else tuple(stored)
-
-
-@lru_cache(maxsize=65_536)  # many states have one move
-def _parsed_names(stored: str) -> tuple[ToolName, ...]:
-    return tuple(json.loads(stored))
-
-
-def from_json(value: Any) -> Any:
-    """A list as a store keeps it: SQLite as JSON, Neo4j as it is."""
-    if isinstance(value, str):
-        return json.loads(value)
-    return value
+    *about, said = row
+    return RunAbout._make((*about, request_of(said or "")))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hepm.graph.rows import Float32Array
+from hepm.graph.rows import Float32Array, TextVectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ def to_bytes(vector: Float32Array) -> bytes:
     return np.asarray(vector, dtype="<f2").tobytes()
 
 
-def vector_bytes(vectors: Mapping[str, Float32Array], text: str) -> bytes | None:
+def vector_bytes(vectors: TextVectors, text: str) -> bytes | None:
     """The vector of a text as stored; None for a text without one, which waits for `reembed`."""
     vector = vectors.get(text)
     if vector is None:

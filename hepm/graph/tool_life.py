@@ -14,8 +14,8 @@ from typing import Any, cast
 from hepm.errors import InputError
 from hepm.graph.delta import Delta, RunRecord
 from hepm.graph.retract import retract_runs
-from hepm.graph.rows import Aliases, Marks, RecordParser, StoredRun, ToolRow, read_each
-from hepm.graph.transaction import Transaction
+from hepm.graph.rows import Aliases, Marks, RecordParser, StoredRun, ToolRow, call_text, read_each
+from hepm.graph.transaction import Transaction, rows_naming
 from hepm.types import START, SUMMARY_TOOL, Object, Tool, ToolName, Trajectory, Turn, normal
 
 
@@ -148,7 +148,7 @@ def _merge_tool(write: Transaction, former: ToolRow, own: ToolName, *, rename: b
     parameters = cast("Mapping[str, Any]", json.loads(former.parameters))
     delta.describe(Tool(own, former.description, parameters), former.described_at)
     write.apply(delta, {})
-    write.drop_tool(former.name)
+    write.write("drop_tool", rows_naming("tool", [former.name]))
     if rename and former.retired:
         write.mark_tools([(own, True, _aliases_of(own, write.aliases))])
 
@@ -197,7 +197,8 @@ def _recount(
     by_number: dict[int, StoredRun] = {}
     for name in sorted(names):
         # A run may name several of them: each is counted again once.
-        by_number.update((run.seq, run) for run in write.runs_naming(name))
+        stored = write.stored(write.rows("runs_naming", text=call_text(name)))
+        by_number.update((run.seq, run) for run in stored)
     held = list(by_number.values())
     retract_runs(write, [run for run in held if run.counted], replay)
     # From here on the transaction reads records with the new names.

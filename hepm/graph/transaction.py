@@ -8,7 +8,7 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, Final
 
-from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts
+from hepm.graph.delta import Delta, RunRecord, StateMove, StatePlace, StateSeen
 from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
@@ -16,12 +16,13 @@ from hepm.graph.rows import (
     Float32Array,
     Header,
     Known,
+    Row,
     Selection,
     StoredRun,
+    TextVectors,
     ToolRow,
+    Values,
     Vectored,
-    as_bool,
-    call_text,
     known_runs,
     tool_row,
 )
@@ -36,7 +37,7 @@ _PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
 """The statement for each kind of vector, and its parameters for the key and for the vector."""
 
 
-def rows_naming(member: str, names: Iterable[str]) -> list[dict[str, object]]:
+def rows_naming(member: str, names: Iterable[str]) -> list[Values]:
     """Rows of a statement that each name one node."""
     return [{member: name} for name in names]
 
@@ -72,15 +73,15 @@ class Transaction(ABC):
     # What each database does in its own way
 
     @abstractmethod
-    def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+    def rows(self, name: str, /, **values: Any) -> list[Row]:
         """The rows of a named statement."""
 
     @abstractmethod
-    def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
+    def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> None:
         """Run a named statement for each row; lessons, runs, tools, users and answers are named by their ids."""
 
     @abstractmethod
-    def ask(self, name: str, rows: Iterable[Mapping[str, object]], /) -> list[tuple[Any, ...]]:
+    def ask(self, name: str, rows: Iterable[Values], /) -> list[Row]:
         """The rows that a named statement returns for all of `rows`, each named as in `write`."""
 
     @abstractmethod
@@ -92,7 +93,7 @@ class Transaction(ABC):
         """Write the journal entry from which mirrors learn what to read again."""
 
     @abstractmethod
-    def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: Mapping[str, Float32Array]) -> None:
+    def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: TextVectors) -> None:
         """Add states, or merge them into equal ones, each move within its bound.
 
         Args:
@@ -102,7 +103,7 @@ class Transaction(ABC):
 
     # What is written once, over named statements
 
-    def lesson_row(self, row: LessonRow, vectors: Mapping[str, Float32Array]) -> dict[str, Any]:
+    def lesson_row(self, row: LessonRow, vectors: TextVectors) -> Values:
         """What a store keeps of a lesson."""
         return {
             "lesson": row.id,
@@ -115,17 +116,17 @@ class Transaction(ABC):
             "vector": vector_bytes(vectors, row.text),
         }
 
-    def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
+    def put_lessons(self, rows: Sequence[LessonRow], vectors: TextVectors) -> None:
         """Insert or rewrite lessons, with vectors by text; their uses stay."""
         self.write("put_lessons", [self.lesson_row(row, vectors) for row in rows])
 
-    def run_row(self, run: RunRecord) -> dict[str, Any]:
+    def run_row(self, run: RunRecord) -> Values:
         """What a store keeps beside the record of a run."""
         return {"run": run.id, **run.columns}
 
-    def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
+    def insert_runs(self, runs: Sequence[RunRecord], vectors: TextVectors, *, counted: bool) -> None:
         """Store the rows of new runs, not their counts."""
-        rows: list[dict[str, object]] = []
+        rows: list[Values] = []
         for run in runs:
             self.last_run += 1
             row = {**self.run_row(run), "seq": self.last_run, "counted": counted, "record": run.record}
@@ -134,7 +135,7 @@ class Transaction(ABC):
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
         """Set what derives from the records of stored runs, and whether they count."""
-        rows: list[dict[str, object]] = []
+        rows: list[Values] = []
         for stored, run in runs:
             rows.append({**self.run_row(run), "seq": stored.seq, "counted": stored.counted})
             # A damaged counter may be behind the runs.
@@ -145,10 +146,10 @@ class Transaction(ABC):
         """Delete the rows of runs, not their counts."""
         self.write("drop_runs", rows_naming("run", ids))
 
-    def apply(self, delta: Delta, vectors: Mapping[str, Float32Array]) -> None:
+    def apply(self, delta: Delta, vectors: TextVectors) -> None:
         """Add counts and states; `vectors` by the texts of the states."""
         self._add_tools(delta)
-        run_edges: list[dict[str, object]] = []
+        run_edges: list[Values] = []
         # The outcome of a run with a tool is stored once, with the first of the run's edges to the tool.
         waiting = dict(delta.outcomes)
         for (source, target), runs in sorted(delta.run_edges.items()):
@@ -156,7 +157,7 @@ class Transaction(ABC):
                 ended, failed = waiting.pop((target, run), (None, None))
                 run_edges.append({"run": run, "after": source, "tool": target, "ended": ended, "failed": failed})
         self.write("add_run_edges", run_edges)
-        states: list[dict[str, Any]] = []
+        states: list[Values] = []
         for move, of_move in delta.states.items():
             self.sources.update(move.sources)
             for key, state in of_move.items():
@@ -186,14 +187,14 @@ class Transaction(ABC):
     ) -> Iterable[tuple[StatePlace, int, str, bool]]:
         """Reduce the counts of states; the count that each has left, whose text it has, and whether it kept that."""
         places: list[StatePlace] = []
-        rows: list[dict[str, object]] = []
+        rows: list[Values] = []
         for move, of_move in states.items():
             self.sources.update(move.sources)
             for key, state in of_move.items():
                 rows.append({"at": len(places), **move._asdict(), "key": key, "count": state.count})
                 places.append((move, key))
         for at, count, run, kept_text in self.ask("reduce_states", rows):
-            yield places[at], count, run, bool(kept_text)
+            yield places[at], count, run, kept_text
 
     def textless(self, moves: Iterable[StateMove]) -> dict[StatePlace, tuple[int, str, int]]:
         """Count, run and step of the states without a text that belong to the latest of their moves."""
@@ -215,23 +216,6 @@ class Transaction(ABC):
         for statement in ("clear_states", "clear_edges", "clear_run_edges", "clear_run_vectors", "reset_tools"):
             self.write(statement)
         self.write("drop_empty_tools", rows_naming("tool", [tool.name for tool in self.tools()]))
-
-    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
-        """Stored runs that call a tool or list it, by the text of their records."""
-        return self.stored(self.rows("runs_naming", text=call_text(tool)))
-
-    def shortest_and_counted(self, environment: str, task: str) -> list[StoredRun]:
-        """The shortest successful run of a task, ties by id; then the one that counts, if that is another."""
-        rows = self.rows("shortest_and_counted", environment=environment, task=task)
-        return sorted(self.stored(rows), key=attrgetter("steps", "id"))
-
-    def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[Any, ...]]:
-        """Id, end, outcome and column `sequence` of the labelled, counted runs that took an edge.
-
-        Only those with a state of one of the `keys`, if any are given.
-        """
-        source, target = edge
-        return self.rows("runs_holding", source=source, target=target, texts=key_texts(keys))
 
     def how_rewritten(self, *, everything: bool) -> int:
         """For the journal: 0 if something was only added, 1 if texts were replaced, 2 if labelled runs were removed."""
@@ -255,14 +239,10 @@ class Transaction(ABC):
         """The records of stored runs."""
         return [record for _, record in self.rows("records_of", runs=list(ids))]
 
-    def set_counted(self, run: str, counted: bool) -> None:
-        """Set whether a stored run counts."""
-        self.write("set_counted", [{"run": run, "counted": counted}])
-
     def put_vectors(self, of: Vectored, vectors: Mapping[Any, Float32Array]) -> None:
         """Attach vectors to states by id, runs by row number or lessons by id; missing ones are ignored."""
         statement, key_parameter, vector_parameter = _PUT_VECTORS[of]
-        rows: list[dict[str, object]] = []
+        rows: list[Values] = []
         for key, vector in vectors.items():
             rows.append({key_parameter: key, vector_parameter: to_bytes(vector)})
         self.write(statement, rows)
@@ -283,17 +263,7 @@ class Transaction(ABC):
         rows = [{"tool": tool, "retired": retired, "aliases": list(aliases)} for tool, retired, aliases in marks]
         self.write("mark_tools", rows)
 
-    def drop_tool(self, tool: ToolName) -> None:
-        """Delete a tool that no run calls."""
-        self.write("drop_tool", [{"tool": tool}])
-
     def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
         """Runs of stored rows, by id."""
-        runs: list[StoredRun] = []
-        for row in rows:
-            # In the order of the columns of `stored_runs` and of the statements like it.
-            run = StoredRun(*row)
-            # The databases hold outcomes and marks as numbers.
-            run = run._replace(success=as_bool(run.success), counted=bool(run.counted))
-            runs.append(run)
-        return sorted(runs, key=attrgetter("id"))
+        # In the order of the columns of `stored_runs` and of the statements like it.
+        return sorted(map(StoredRun._make, rows), key=attrgetter("id"))

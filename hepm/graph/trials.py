@@ -207,5 +207,4 @@ def trial_session(row: Sequence[Any]) -> TrialSession:
     kept = {name: stored[name] for name in _KEPT}
     kept["shown"] = tuple(kept["shown"])
     kept["hints"] = tuple([(chance, bool(called)) for chance, called in kept["hints"]])
-    label = None if success is None else bool(success)
-    return TrialSession(seq, run, arm, label, turns, ended_at, environment, task, level or "", **kept)
+    return TrialSession(seq, run, arm, success, turns, ended_at, environment, task, level or "", **kept)

@@ -80,7 +80,7 @@ def test_a_threshold_is_changed_in_all_namespaces_or_in_none(
 
     def stops(write: Transaction, *_: object) -> list[str]:
         seen.append(write.namespace)
-        write.set_counted("all", False)
+        write.write("set_counted", [{"run": "all", "counted": False}])
         if len(seen) == 2:
             raise RuntimeError("killed")
         return []

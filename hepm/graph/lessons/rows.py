@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.cypher.model import NODES, OF_EVERY_KIND, PropertyType
-from hepm.graph.rows import Float32Array, as_bool
+from hepm.graph.rows import Float32Array, Values
 from hepm.graph.stored_vectors import from_bytes
 from hepm.types import Object, ToolName, followed
 
@@ -155,9 +155,9 @@ class LessonRow:
         return {parent.id for parent in self.parents}
 
     @property
-    def columns(self) -> dict[str, object]:
+    def columns(self) -> Values:
         """The properties of its node in a graph that derive from it."""
-        columns: dict[str, object] = {}
+        columns: Values = {}
         for name, value in self.properties.items():
             columns[name] = list(value) if isinstance(value, tuple) else value
         columns["id"] = self.id
@@ -341,10 +341,7 @@ def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | No
 
 def exposures_of(rows: Iterable[Sequence[Any]]) -> list[Exposure]:
     """Exposures of stored rows, by run and lesson."""
-    exposures: list[Exposure] = []
-    for run, lesson, success in rows:
-        exposures.append(Exposure(run, lesson, as_bool(success)))
-    return sorted(exposures, key=itemgetter(0, 1))
+    return sorted(map(Exposure._make, rows), key=itemgetter(0, 1))
 
 
 @lru_cache(maxsize=1_000)  # once in a process

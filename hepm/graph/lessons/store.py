@@ -8,7 +8,7 @@ from typing import TypeVar
 from hepm.graph.backend import Backend
 from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, StoredLesson, exposures_of, stored_lessons
 from hepm.graph.lessons.transaction import Changed, LessonChange
-from hepm.graph.rows import Float32Array
+from hepm.graph.rows import TextVectors
 from hepm.graph.transaction import Transaction
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ class LessonStore:
         self._store = store
 
     def change(
-        self, change: LessonChange, vectors: Mapping[str, Float32Array], *, namespace: str, embedder: str | None = None
+        self, change: LessonChange, vectors: TextVectors, *, namespace: str, embedder: str | None = None
     ) -> Changed:
         """Carry out a change; `vectors` maps texts to vectors of `embedder`, and a text without one waits.
 
@@ -57,7 +57,7 @@ class LessonStore:
     def carry(
         self,
         lessons: Sequence[LessonRow] = (),
-        vectors: Mapping[str, Float32Array] | None = None,
+        vectors: TextVectors | None = None,
         *,
         reported: Sequence[Reported] = (),
         exposures: Sequence[Exposure] = (),
@@ -112,7 +112,7 @@ class LessonStore:
 
     def outcomes(self, *, namespace: str) -> dict[str, bool]:
         """Reported outcomes of runs that are not stored, by run."""
-        return {run: bool(success) for run, success in sorted(self._store.read("told_outcomes", namespace=namespace))}
+        return dict(sorted(self._store.read("told_outcomes", namespace=namespace)))
 
     def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
         """Stored answers by key; unknown keys are skipped."""

@@ -21,7 +21,7 @@ from hepm.graph.lessons.rows import (
     from_record,
     stored_lessons,
 )
-from hepm.graph.rows import Float32Array, TextEmbedder, as_bool
+from hepm.graph.rows import Float32Array, TextEmbedder, TextVectors
 from hepm.types import ToolName
 
 if TYPE_CHECKING:
@@ -103,17 +103,11 @@ class LessonTransaction:
 
     def _outcomes(self, runs: Iterable[str]) -> dict[str, bool | None]:
         """Outcomes of stored runs by id; runs that are not stored are left out."""
-        outcomes: dict[str, bool | None] = {}
-        for run, success in self._write.rows("outcomes_of", runs=list(runs)):
-            outcomes[run] = as_bool(success)
-        return outcomes
+        return dict(self._write.rows("outcomes_of", runs=list(runs)))
 
     def _reported(self, runs: Sequence[str]) -> dict[str, bool]:
         """Outcomes that were reported of runs, by id; runs without one are left out."""
-        outcomes: dict[str, bool] = {}
-        for run, success in self._write.rows("told_outcomes_of", in_runs=runs):
-            outcomes[run] = bool(success)
-        return outcomes
+        return dict(self._write.rows("told_outcomes_of", in_runs=runs))
 
     def exposures(self, runs: Sequence[str]) -> list[Exposure]:
         """What was shown in runs."""
@@ -121,7 +115,7 @@ class LessonTransaction:
             return []
         return exposures_of(self._write.rows("showings_in", in_runs=runs))
 
-    def change(self, change: LessonChange, vectors: Mapping[str, Float32Array]) -> Changed:
+    def change(self, change: LessonChange, vectors: TextVectors) -> Changed:
         """See `LessonStore.change`."""
         self._drop(change.drop)
         self._restate(change)
@@ -186,7 +180,7 @@ class LessonTransaction:
     def carry(
         self,
         lessons: Sequence[LessonRow],
-        vectors: Mapping[str, Float32Array],
+        vectors: TextVectors,
         reported: Sequence[Reported],
         exposures: Sequence[Exposure],
         answers: Sequence[Answer],

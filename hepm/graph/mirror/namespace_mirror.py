@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift
-from hepm.graph.rows import EdgeRow, Marks, RevisionChange
+from hepm.graph.rows import EdgeRow, Marks, RevisionChange, Row
 from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
 from hepm.types import START, Evidence, FailedWay, ToolName
@@ -52,7 +52,7 @@ class OutgoingEdge(NamedTuple):
         return self.failures / labelled
 
 
-Rows: TypeAlias = list[tuple[Any, ...]]
+Rows: TypeAlias = list[Row]
 """Edges in the order of `EdgeRow`'s fields."""
 
 
@@ -73,6 +73,9 @@ class Follower(Protocol):
         ...
 
 
+_Successors: TypeAlias = dict[tuple[ToolName, float], tuple[OutgoingEdge, ...]]
+
+
 @dataclass(slots=True)
 class _Snapshot:
     """Read by suggestions and replaced as a whole by the follower: edges and states by source, weighed edges.
@@ -90,9 +93,7 @@ class _Snapshot:
     all_rows: bool = False
     rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
-    successors: dict[tuple[ToolName, float], tuple[OutgoingEdge, ...]] = field(
-        default_factory=dict[tuple[ToolName, float], tuple[OutgoingEdge, ...]]
-    )
+    successors: _Successors = field(default_factory=_Successors)
     drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
     called: set[ToolName] = field(default_factory=set[ToolName])
     refusals: dict[ToolName, Counter[ToolName]] | None = None
@@ -166,7 +167,7 @@ class NamespaceMirror:
         if missing:
             known.update(self._read_if_reachable(lambda: read(missing)) or {})
 
-    def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[tuple[Any, ...]]:
+    def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[Row]:
         """The outgoing edges of a tool, by target."""
         if not snapshot.all_rows:
             self._read_missing(snapshot.rows, [source], self._read_rows)
@@ -371,12 +372,12 @@ def _targets(rows_by_source: Mapping[ToolName, Rows]) -> set[ToolName]:
     return targets
 
 
-def _by_source(edges: Sequence[tuple[Any, ...]]) -> dict[ToolName, Rows]:
+def _by_source(edges: Sequence[Row]) -> dict[ToolName, Rows]:
     # Edges are sorted by source: one look-up per tool, not one per edge.
     return {source: list(rows) for source, rows in groupby(edges, key=itemgetter(0))}
 
 
-def _weigh(rows: Sequence[tuple[Any, ...]], c: float) -> tuple[OutgoingEdge, ...]:
+def _weigh(rows: Sequence[Row], c: float) -> tuple[OutgoingEdge, ...]:
     """The edges that a successful run took, the heaviest first."""
     taken = [EdgeRow(*row) for row in rows if row[2]]
     weights = edge_weights([(row.support, row.inverse_steps) for row in taken], c=c)

@@ -22,7 +22,7 @@ from hepm.errors import (
 )
 from hepm.graph.delta import StateMove, StatePlace
 from hepm.graph.neo4j.login import Login
-from hepm.graph.rows import Float32Array, no_text
+from hepm.graph.rows import Float32Array, Row, Values, no_text
 from hepm.types import START
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ class Connection:
             with self._session("WRITE") as session:
                 return session.execute_write(work)
 
-    def read(
-        self, name: str, folder: str = "store", /, *, newest: bool = False, **values: object
-    ) -> list[tuple[Any, ...]]:
+    def read(self, name: str, folder: str = "store", /, *, newest: bool = False, **values: object) -> list[Row]:
         """The rows of a named statement that only reads.
 
         Args:
@@ -143,7 +141,7 @@ class Connection:
                 again = session.execute_write if newest else session.execute_read
                 return again(lambda tx: rows_of(tx.run(text, values)))
 
-    def iterate(self, name: str, /, **values: object) -> Iterator[tuple[Any, ...]]:
+    def iterate(self, name: str, /, **values: object) -> Iterator[Row]:
         """The same, row by row."""
         with self.guarded(), self._session("READ") as session:
             for record in session.run(statement(name), values):
@@ -202,38 +200,28 @@ class Connection:
         self.driver.close()
 
 
-def rows_of(result: neo4j.Result) -> list[tuple[Any, ...]]:
+def rows_of(result: neo4j.Result) -> list[Row]:
     """All rows, as plain tuples."""
     return [tuple(record.values()) for record in result]
 
 
-def parts(rows: Sequence[T], size: int, most_bytes: int = BYTES) -> Iterator[Sequence[T]]:
-    """Rows in parts of at most `size` rows, and of at most `most_bytes` of texts and vectors or a single row."""
+def parts(rows: Sequence[Values], size: int) -> Iterator[Sequence[Values]]:
+    """Rows in parts of at most `size` rows, and of at most `BYTES` of texts and vectors or a single row."""
     start = held = 0
     for end, row in enumerate(rows):
-        heavy = _bytes_of(row)
+        heavy = 0
+        for value in row.values():
+            if isinstance(value, str | bytes):
+                heavy += len(value)
+            elif isinstance(value, list):
+                heavy += 9 * len(cast("list[object]", value))  # a number of a vector: a byte for the type, eight for it
         # A row that is too large by itself is sent alone: the server says if it takes it.
-        if end > start and (end - start == size or held + heavy > most_bytes):
+        if end > start and (end - start == size or held + heavy > BYTES):
             yield rows[start:end]
             start, held = end, 0
         held += heavy
     if rows:
         yield rows[start:]
-
-
-def _bytes_of(value: object) -> int:
-    """About what a value takes in a message, above the few bytes of numbers."""
-    if isinstance(value, str | bytes):
-        return len(value)
-    if isinstance(value, Mapping):
-        return sum(map(_bytes_of, cast("Mapping[str, object]", value).values()))
-    if isinstance(value, list | tuple):
-        items = cast("Sequence[object]", value)
-        size = 9 * len(items)  # of the numbers of a vector: a byte for the type, eight for the value
-        if items and isinstance(items[0], float):
-            return size
-        return size + sum(map(_bytes_of, items))
-    return 0
 
 
 @lru_cache(maxsize=65_536)
@@ -244,6 +232,22 @@ def uid(*parts: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
+_NODES: Final[Mapping[str, str]] = {
+    "lesson": "lesson",
+    "parent": "lesson",
+    "run": "run",
+    "tool": "tool",
+    "after": "tool",
+    "source": "tool",
+    "target": "tool",
+    "user": "user",
+    "key": "answer",
+    "subject": "concept",
+    "object": "concept",
+}
+"""Values that name a node, with its kind; statements find the node by `<name>_uid`."""
+_ROWS: Final = {"links", "tools", "parents", "triples"}
+"""Values of a row that are lists of such rows."""
 _LISTS: Final[Mapping[str, str]] = {
     "runs": "run",
     "in_runs": "showing",
@@ -255,25 +259,36 @@ _LISTS: Final[Mapping[str, str]] = {
 """Lists of names among the values of a statement, with the kind of node; the statement finds the nodes by `uids`."""
 
 
-def bound(space: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def keyed(space: str, row: Mapping[str, Any]) -> Values:
+    """A row of a statement with the keys of the nodes that it names."""
+    keys = dict(row)
+    for name, value in row.items():
+        if name in _NODES and isinstance(value, str):
+            keys[f"{name}_uid"] = uid(space, _NODES[name], value) if value else None
+        elif name in _ROWS:
+            keys[name] = [keyed(space, item) for item in value]
+    if "run" in row:
+        keys["showing_uid"] = uid(space, "showing", row["run"])
+    for source, target in (("after", "tool"), ("source", "target")):
+        if {source, target} <= row.keys():  # a run has a source, too: its file
+            keys["edge"] = uid(space, "edge", row[source], row[target])
+    return keys
+
+
+def bound(space: str, values: Mapping[str, Any]) -> Values:
     """The parameters of a statement in a namespace: its values, and the keys of the nodes that they name."""
-    parameters: dict[str, Any] = {"space": space, "start": START, **values}
-    for name in _LISTS.keys() & values.keys():
-        names = list(dict.fromkeys(values[name]))
-        parameters[name] = names
+    lists = {name: list(dict.fromkeys(values[name])) for name in _LISTS.keys() & values.keys()}
+    others = {name: value for name, value in values.items() if name not in lists}
+    parameters: Values = {"space": space, "start": START, **keyed(space, others), **lists}
+    for name, names in lists.items():
         parameters["uids"] = [uid(space, _LISTS[name], each) for each in names]
     if "places" in values:  # which the driver cannot send
         parameters["uids"] = [state_uid(space, place) for place in parameters.pop("places")]
-    if "tool" in values and values["tool"] is not None:
-        parameters["tool_uid"] = uid(space, "tool", values["tool"])
     if values.get("task"):
         parameters["task_uid"] = uid(space, values["environment"] or "", values["task"])
-    if "source" in values:
-        parameters["edge"] = uid(space, "edge", values["source"], values["target"])
-    rows: list[dict[str, object]] = []
+    rows: list[Values] = []
     for number, (source, target) in enumerate(values.get("edges", ())):
-        edge = {"edge": uid(space, "edge", source, target), "source": source, "target": target, "at": number}
-        rows.append({**edge, "source_uid": uid(space, "tool", source), "target_uid": uid(space, "tool", target)})
+        rows.append(keyed(space, {"source": source, "target": target, "at": number}))
     parameters["rows"] = rows
     return parameters
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from hepm.graph.lessons.rows import LessonRow
-from hepm.graph.rows import Aliases
+from hepm.graph.rows import Aliases, Values
 
 LINKS: Final = (
     "unlink_lesson_runs",  # a run that no longer stands behind a lesson must go
@@ -17,7 +17,7 @@ LINKS: Final = (
 """Statements that link lessons by rows of `links_of`."""
 
 
-def links_of(row: LessonRow, aliases: Aliases) -> dict[str, Any]:
+def links_of(row: LessonRow, aliases: Aliases) -> Values:
     """What a lesson's node is linked to: runs, tools, the lessons that it was made of, and what it says."""
     parents: list[dict[str, str]] = []
     if row.kind != "notes":

@@ -18,6 +18,7 @@ from hepm.graph.neo4j.connection import (
     VECTOR_ROWS,
     Connection,
     bound,
+    keyed,
     move_uid,
     parts,
     rows_of,
@@ -30,7 +31,10 @@ from hepm.graph.rows import (
     Counting,
     Float32Array,
     Header,
+    Row,
     StateBatch,
+    TextVectors,
+    Values,
     Vectors,
     check_embedder,
     check_schema,
@@ -146,7 +150,7 @@ class Neo4jStore(Store):
 
         return self._connection.write(checked)
 
-    def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
+    def read(self, name: str, /, *, namespace: str, **values: Any) -> list[Row]:
         """The rows of `hepm/cypher/store/NAME.cypher`, sorted as an embedded store sorts them."""
         rows = self._connection.read(name, **bound(uid(namespace), values))
         if name in _SORTED:
@@ -184,7 +188,7 @@ class Neo4jStore(Store):
         """Close the driver."""
         self._connection.close()
 
-    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[Row]:
         """The nearest states by the index of vectors; all of a namespace that the index gives too few of."""
         # The index knows no namespaces: a small one could be starved by its neighbours. So more are read than wanted,
         # and if too few of them are of the namespace, all of its states are compared.
@@ -211,20 +215,6 @@ def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     tx.run(statement(name), values).consume()
 
 
-_NODES: Final[Mapping[str, str]] = {
-    "lesson": "lesson",
-    "parent": "lesson",
-    "run": "run",
-    "tool": "tool",
-    "after": "tool",
-    "user": "user",
-    "key": "answer",
-    "subject": "concept",
-    "object": "concept",
-}
-"""Members of rows that name a node, with its kind; statements find the node by `<member>_uid`."""
-_LISTS: Final = {"links", "tools", "parents", "triples"}
-"""Members of rows that are lists of such rows."""
 _HEAVY: Final = {"vector", "said_vector", "record"}
 """Members of rows of which fewer are sent at once."""
 
@@ -247,68 +237,59 @@ class Neo4jTransaction(Transaction):
         self.header = Header(*self.rows("memory")[0])
         ((self.last_run, self._last_state, self._last_lesson, self.shown, marked),) = self.rows("counters")
         self.aliases = marks_of(marked).aliases
-        self._held_links: list[dict[str, object]] = []
+        self._held_links: list[Values] = []
 
     def send(self, name: str, /, **values: object) -> neo4j.Result:
         """Send a named statement without waiting for the server: errors come with its rows or the commit."""
         return self._tx.run(statement(name), values)
 
-    def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+    def rows(self, name: str, /, **values: Any) -> list[Row]:
         """The rows of a named statement; nodes are found by hashes of the names in `values`."""
         return rows_of(self.send(name, **bound(self.space, values)))
 
-    def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
+    def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> None:
         """Send a named statement for some rows at a time, without waiting for the server."""
         self._send_rows(name, rows)
 
-    def ask(self, name: str, rows: Iterable[Mapping[str, object]], /) -> list[tuple[Any, ...]]:
+    def ask(self, name: str, rows: Iterable[Values], /) -> list[Row]:
         """The rows that a named statement returns for all of `rows`."""
         # All are sent before the first answer is read: the server works while the next part is packed.
-        answers: list[tuple[Any, ...]] = []
+        answers: list[Row] = []
         for result in self._send_rows(name, rows):
             answers += rows_of(result)
         return answers
 
-    def _send_rows(self, name: str, rows: Iterable[Mapping[str, object]]) -> list[neo4j.Result]:
-        keyed = [self._keyed(row) for row in rows]
+    def _send_rows(self, name: str, rows: Iterable[Values]) -> list[neo4j.Result]:
+        sent = [self._keyed(row) for row in rows]
         size = ROWS
-        if keyed and not _HEAVY.isdisjoint(keyed[0]):
+        if sent and not _HEAVY.isdisjoint(sent[0]):
             size = VECTOR_ROWS
         revision = self.header.revision + 1  # the one that this transaction makes
         shared = {"space": self.space, "namespace": self.namespace, "changed": revision}
-        return [self.send(name, rows=part, **shared) for part in parts(keyed, size)]
+        return [self.send(name, rows=part, **shared) for part in parts(sent, size)]
 
     def set_header(self, **values: object) -> None:
         """Set properties of the node :Memory."""
         self.send("set_header", values=values)
 
-    def _keyed(self, row: Mapping[str, Any]) -> dict[str, object]:
+    def _keyed(self, row: Mapping[str, Any]) -> Values:
         """A row with the keys of the nodes that it names, and with its vector as the index takes it."""
-        keyed = dict(row)
-        for member, value in row.items():
-            if member in _NODES and isinstance(value, str):
-                keyed[f"{member}_uid"] = uid(self.space, _NODES[member], value) if value else None
-            elif member in _LISTS:
-                keyed[member] = [self._keyed(item) for item in value]
-        if "run" in row:
-            keyed["showing_uid"] = uid(self.space, "showing", row["run"])
-        if "after" in row:
-            keyed["edge"] = uid(self.space, "edge", row["after"], row["tool"])
+        keys = keyed(self.space, row)
         if "targets" in row:  # a move, or a state on it
             sources, targets = row["sources"], row["targets"]
-            keyed["source_uids"] = [uid(self.space, "tool", tool) for tool in sources]
-            keyed["target_uids"] = [uid(self.space, "tool", tool) for tool in targets]
+            keys["source_uids"] = [uid(self.space, "tool", tool) for tool in sources]
+            keys["target_uids"] = [uid(self.space, "tool", tool) for tool in targets]
             move = StateMove(sources, targets, row["success"])
-            keyed["move"] = move_uid(self.space, move)
+            keys["move"] = move_uid(self.space, move)
             if "key" in row:
-                keyed["uid"] = state_uid(self.space, (move, row["key"]))
+                keys["uid"] = state_uid(self.space, (move, row["key"]))
         if "vector" in row:
             vector = row["vector"]
             # Twice: in two bytes a number as stored, and in floats for the server's index.
-            keyed["embedding"] = None if vector is None else to_floats(from_bytes(vector))
-        return keyed
+            keys["embedding"] = None if vector is None else to_floats(from_bytes(vector))
+        return keys
 
-    def lesson_row(self, row: LessonRow, vectors: Mapping[str, Float32Array]) -> dict[str, Any]:
+    def lesson_row(self, row: LessonRow, vectors: TextVectors) -> Values:
         """The properties of a lesson's node; the first ones are those of a new one."""
         self._last_lesson += 1
         values = super().lesson_row(row, vectors)
@@ -316,7 +297,7 @@ class Neo4jTransaction(Transaction):
         place = {"namespace": self.namespace, "space": self.space}
         return {**values, "first": first, "properties": {**row.columns, **place, "record": values["record"]}}
 
-    def put_lessons(self, rows: Sequence[LessonRow], vectors: Mapping[str, Float32Array]) -> None:
+    def put_lessons(self, rows: Sequence[LessonRow], vectors: TextVectors) -> None:
         """Write the nodes of lessons, and link them anew to runs, tools, lessons, users and concepts."""
         super().put_lessons(rows, vectors)
         links = [links_of(row, self.aliases) for row in rows]
@@ -350,14 +331,14 @@ class Neo4jTransaction(Transaction):
         """Whether a former transaction of the same attempt was committed after a revision."""
         return bool(self.rows("noted_since", revision=revision, attempt=self._attempt)[0][0])
 
-    def run_row(self, run: RunRecord) -> dict[str, Any]:
+    def run_row(self, run: RunRecord) -> Values:
         """The properties of a run's node that derive from its record."""
         row = super().run_row(run) | {"day": day_of(run.ended_at), "called": run.called, "task_uid": None}
         if run.task:  # found by one indexed property: names may be longer than an index holds
             row["task_uid"] = uid(self.space, run.environment, run.task)
         return row
 
-    def insert_runs(self, runs: Sequence[RunRecord], vectors: Mapping[str, Float32Array], *, counted: bool) -> None:
+    def insert_runs(self, runs: Sequence[RunRecord], vectors: TextVectors, *, counted: bool) -> None:
         """Create the nodes of runs, linked to lessons as they were before they were dropped in this transaction."""
         super().insert_runs(runs, vectors, counted=counted)
         self.write("link_lesson_runs", self._held_links)
@@ -370,9 +351,9 @@ class Neo4jTransaction(Transaction):
             self._held_links.append({"lesson_uid": lesson_uid, "links": links})
         super().drop_runs(ids)
 
-    def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: Mapping[str, Float32Array]) -> None:
+    def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: TextVectors) -> None:
         """Add states by one statement, which links them to the tools of their moves."""
-        numbered: list[dict[str, object]] = []
+        numbered: list[Values] = []
         for row in rows:
             self._last_state += 1
             vector = vector_bytes(vectors, row["summary"])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import sqlite3
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
-from hepm.graph.rows import check_schema, no_text
+from hepm.graph.rows import Row, check_schema, no_text
 from hepm.graph.stored_vectors import dimensions_of
 
 SCHEMA_VERSION: Final = 18
@@ -66,6 +68,17 @@ def _statements(name: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+@lru_cache(maxsize=65_536)  # many states have one move
+def _names(stored: bytes) -> Row:
+    """A list, which SQLite keeps as JSON."""
+    return tuple(json.loads(stored))
+
+
+# Columns that a statement calls `x AS "x [hepm_flag]"` or `[hepm_names]` arrive as a server gives them.
+sqlite3.register_converter("hepm_flag", lambda stored: stored != b"0")
+sqlite3.register_converter("hepm_names", _names)
 
 
 class Connections:
@@ -217,7 +230,14 @@ class Connections:
         else:
             mode = "mode=rwc"
         address = f"{self.path.absolute().as_uri()}?{mode}"
-        return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(
+            address,
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            detect_types=sqlite3.PARSE_COLNAMES,
+        )
 
     def _migrate(self) -> None:
         stored_version = int(self._writer.execute("PRAGMA user_version").fetchone()[0])

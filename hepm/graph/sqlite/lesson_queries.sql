@@ -22,8 +22,8 @@ SELECT seq, id, record, shown, uses, successes,
 FROM lesson WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:lessons)) ORDER BY seq;
 
 -- name: held_lessons
-SELECT id, record, user, live,
-       (SELECT json_group_array(run) FROM lesson_source s WHERE s.namespace = l.namespace AND s.lesson = l.id),
+SELECT id, record, user, live AS "live [hepm_flag]",
+       (SELECT json_group_array(run) FROM lesson_source s WHERE s.namespace = l.namespace AND s.lesson = l.id) AS "runs [hepm_names]",
        shown, uses, successes, embedding
 FROM lesson l WHERE namespace = :namespace ORDER BY seq;
 
@@ -77,10 +77,10 @@ UPDATE lesson SET (shown, uses, successes, changed) = (
 WHERE namespace = :namespace AND id = :lesson;
 
 -- name: showings
-SELECT run, lesson, success FROM showing WHERE namespace = :namespace ORDER BY run, lesson;
+SELECT run, lesson, success AS "success [hepm_flag]" FROM showing WHERE namespace = :namespace ORDER BY run, lesson;
 
 -- name: showings_in
-SELECT run, lesson, success FROM showing
+SELECT run, lesson, success AS "success [hepm_flag]" FROM showing
 WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:in_runs)) ORDER BY run, lesson;
 
 -- name: put_showings
@@ -92,10 +92,10 @@ ON CONFLICT (namespace, run, lesson) DO UPDATE SET success = excluded.success;
 DELETE FROM showing WHERE namespace = :namespace AND run = :run;
 
 -- name: told_outcomes
-SELECT run, success FROM told_outcome WHERE namespace = :namespace ORDER BY run;
+SELECT run, success AS "success [hepm_flag]" FROM told_outcome WHERE namespace = :namespace ORDER BY run;
 
 -- name: told_outcomes_of
-SELECT run, success FROM told_outcome WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:in_runs));
+SELECT run, success AS "success [hepm_flag]" FROM told_outcome WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:in_runs));
 
 -- name: put_told_outcomes
 INSERT OR REPLACE INTO told_outcome (namespace, run, success) VALUES (:namespace, :run, :success);

@@ -68,11 +68,13 @@ FROM (SELECT (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND s
 
 -- name: find_runs
 -- The last column is whether a run has the tag OUTCOME_BY. In a record the tags come before the turns.
-SELECT id, digest, success, instr(substr(record, 1, instr(record, '"turns":[')), '"hepm:outcome-by":') > 0 FROM trajectory
+SELECT id, digest, success AS "success [hepm_flag]",
+       instr(substr(record, 1, instr(record, '"turns":[')), '"hepm:outcome-by":') > 0 AS "derived [hepm_flag]"
+FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: outcomes_of
-SELECT id, success FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
+SELECT id, success AS "success [hepm_flag]" FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: last_run
 SELECT ifnull(max(seq), 0) FROM trajectory;
@@ -103,7 +105,7 @@ UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :
 
 -- name: shortest_and_counted
 -- Of a task's successful runs the one with fewest steps, ties by id, and the one that counts.
-SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
+SELECT seq, id, environment, task, success AS "success [hepm_flag]", steps, counted AS "counted [hepm_flag]", record FROM trajectory
 WHERE namespace = :namespace AND environment = :environment AND task = :task AND success = 1
   AND (counted = 1 OR seq = (
       SELECT seq FROM trajectory
@@ -112,7 +114,7 @@ WHERE namespace = :namespace AND environment = :environment AND task = :task AND
 
 -- name: select_runs
 -- A part that is not given matches everything. Users, tokens and tasks are found in their indexes.
-SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
+SELECT seq, id, environment, task, success AS "success [hepm_flag]", steps, counted AS "counted [hepm_flag]", record FROM trajectory
 WHERE seq IN (
     SELECT seq FROM trajectory INDEXED BY trajectory_user
     WHERE :user <> '' AND namespace = :namespace AND user = :user AND user <> ''
@@ -137,20 +139,21 @@ ORDER BY id;
 
 -- name: rewarded_runs
 -- Runs that another threshold may label otherwise.
-SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
+SELECT seq, id, environment, task, success AS "success [hepm_flag]", steps, counted AS "counted [hepm_flag]", record FROM trajectory
 WHERE namespace = :namespace
   AND reward IS NOT NULL AND (success IS NULL OR reward >= :low AND reward < :high);
 
 -- name: stored_runs
-SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
+SELECT seq, id, environment, task, success AS "success [hepm_flag]", steps, counted AS "counted [hepm_flag]", record FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: records
-SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq;
+SELECT id, record, counted AS "counted [hepm_flag]" FROM trajectory WHERE namespace = :namespace ORDER BY seq;
 
 -- name: held_runs
-SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.success, t.steps, t.ended_at, t.source,
-       t.said, t.token, t.level, t.arm, t.trial, t.refused, t.sequence, t.record, t.counted, v.embedding
+SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.success AS "success [hepm_flag]", t.steps, t.ended_at, t.source,
+       t.said, t.token, t.level, t.arm, t.trial, t.refused, t.sequence, t.record,
+       t.counted AS "counted [hepm_flag]", v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: outcomes_by_level
@@ -164,7 +167,7 @@ GROUP BY j.value;
 
 -- name: trial_sessions
 -- Sessions of experiments, in order of arrival.
-SELECT seq, id, arm, steps, ended_at, environment, task, success, level, trial
+SELECT seq, id, arm, steps, ended_at, environment, task, success AS "success [hepm_flag]", level, trial
 FROM trajectory INDEXED BY trajectory_arm
 WHERE namespace = :namespace AND arm <> '' ORDER BY seq;
 
@@ -196,12 +199,12 @@ ORDER BY seq DESC LIMIT :limit;
 SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: about_runs
-SELECT seq, id, environment, task, model, user, success, steps, ended_at, substr(said, 1, 600) FROM trajectory
+SELECT seq, id, environment, task, model, user, success AS "success [hepm_flag]", steps, ended_at, substr(said, 1, 600) FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: runs_found
 -- Runs stored before a row, the latest first. A part that is not given matches everything.
-SELECT seq, id, environment, task, model, user, success, steps, ended_at, substr(said, 1, 600) FROM trajectory t
+SELECT seq, id, environment, task, model, user, success AS "success [hepm_flag]", steps, ended_at, substr(said, 1, 600) FROM trajectory t
 WHERE namespace = :namespace AND seq < :before
   AND (:words IS NULL OR instr(lower(substr(said, 1, 600)), :words) OR instr(lower(id), :words)
        OR lower(task) = :words OR instr(lower(environment), :words))
@@ -231,7 +234,7 @@ WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs)) AND 
 
 -- name: runs_holding
 -- Labelled runs on an edge with one of the texts in their sequence, or all of them if no text is given.
-SELECT t.id, coalesce(t.ended_at, 0.0), t.success, t.sequence
+SELECT t.id, coalesce(t.ended_at, 0.0), t.success AS "success [hepm_flag]", t.sequence
 FROM passage p CROSS JOIN trajectory t ON t.seq = p.trajectory
 WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success IS NOT NULL
   AND (:texts = '[]' OR EXISTS (SELECT 1 FROM json_each(:texts) j WHERE instr(t.sequence, j.value) > 0));
@@ -246,19 +249,19 @@ SELECT p.source, p.target, t.id FROM trajectory t CROSS JOIN passage p ON p.traj
 WHERE t.namespace = :namespace AND t.id IN (SELECT value FROM json_each(:runs));
 
 -- name: runs_after
-SELECT t.seq, t.id, t.success, t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
+SELECT t.seq, t.id, t.success AS "success [hepm_flag]", t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
 WHERE t.namespace = :namespace AND t.seq > :seq AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 
 -- name: latest_runs
-SELECT t.seq, t.id, t.success, t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
+SELECT t.seq, t.id, t.success AS "success [hepm_flag]", t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
 WHERE t.namespace = :namespace AND t.seq < :before AND t.counted = 1 AND t.success IS NOT NULL
 ORDER BY t.seq DESC LIMIT :most;
 
 -- name: runs_from_points
 -- The first run from each of some row numbers on.
-SELECT t.seq, t.id, t.success, t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
+SELECT t.seq, t.id, t.success AS "success [hepm_flag]", t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), v.embedding
 FROM (SELECT DISTINCT (
           SELECT seq FROM trajectory
           WHERE namespace = :namespace AND seq >= j.value AND counted = 1 AND success IS NOT NULL ORDER BY seq LIMIT 1
@@ -269,7 +272,7 @@ WHERE t.seq < :before ORDER BY t.seq;
 
 -- name: runs_at
 -- Without their vectors.
-SELECT t.seq, t.id, t.success, t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), NULL
+SELECT t.seq, t.id, t.success AS "success [hepm_flag]", t.sequence, t.environment, t.task, t.user, substr(t.said, 1, 600), NULL
 FROM json_each(:seqs) j CROSS JOIN trajectory t ON t.seq = j.value
 WHERE t.namespace = :namespace AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 
@@ -278,7 +281,7 @@ WHERE t.namespace = :namespace AND t.counted = 1 AND t.success IS NOT NULL ORDER
 SELECT j.value ->> 0, j.value ->> 1, (SELECT json_group_array(trajectory) FROM (
     SELECT trajectory FROM passage
     WHERE namespace = :namespace AND source = j.value ->> 0 AND target = j.value ->> 1 AND trajectory > :newer_than
-    ORDER BY trajectory DESC LIMIT :most))
+    ORDER BY trajectory DESC LIMIT :most)) AS "seqs [hepm_names]"
 FROM json_each(:edges) j;
 
 -- name: runs_without_vector
@@ -336,7 +339,7 @@ UPDATE tool SET retired = :retired, aliases = :aliases WHERE namespace = :namesp
 
 -- name: marked_tools
 -- Few of many tools: by itself SQLite reads them all, to have them sorted.
-SELECT name, retired, aliases FROM tool INDEXED BY tool_marked WHERE namespace = :namespace AND (retired <> 0 OR aliases <> '[]') ORDER BY name;
+SELECT name, retired AS "retired [hepm_flag]", aliases AS "aliases [hepm_names]" FROM tool INDEXED BY tool_marked WHERE namespace = :namespace AND (retired <> 0 OR aliases <> '[]') ORDER BY name;
 
 -- name: drop_tool
 DELETE FROM tool WHERE namespace = :namespace AND name = :tool AND calls = 0;
@@ -358,19 +361,19 @@ FROM json_each(:tools) j;
 
 -- name: outcomes_of_tool
 -- Whether the calls of the latest runs to a tool failed, newest first, and where each run is from.
-SELECT r.failed, t.success IS NOT NULL, t.token, t.model, r.ended
+SELECT r.failed AS "failed [hepm_flag]", t.success IS NOT NULL AS "labelled [hepm_flag]", t.token, t.model, r.ended
 FROM (SELECT failed, ended, trajectory FROM tool_run WHERE namespace = :namespace AND tool = :tool
       ORDER BY ended DESC, trajectory DESC LIMIT :most) r
 CROSS JOIN trajectory t ON t.seq = r.trajectory ORDER BY r.ended DESC, r.trajectory DESC;
 
 -- name: outcomes
 -- By the arrival of the runs.
-SELECT r.tool, t.id, r.ended, r.failed FROM trajectory t CROSS JOIN tool_run r ON r.trajectory = t.seq AND r.namespace = t.namespace
+SELECT r.tool, t.id, r.ended, r.failed AS "failed [hepm_flag]" FROM trajectory t CROSS JOIN tool_run r ON r.trajectory = t.seq AND r.namespace = t.namespace
 WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: runs_naming
 -- Runs with a text in their record.
-SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
+SELECT seq, id, environment, task, success AS "success [hepm_flag]", steps, counted AS "counted [hepm_flag]", record FROM trajectory
 WHERE namespace = :namespace AND instr(record, :text) > 0;
 
 -- name: reset_tools
@@ -385,7 +388,7 @@ SELECT name FROM tool WHERE namespace = :namespace AND calls > 0;
 
 -- name: tools
 SELECT name, description, parameters, calls, errors, described_at, changed_at, former_description, former_parameters,
-       retired, aliases
+       retired AS "retired [hepm_flag]", aliases AS "aliases [hepm_names]"
 FROM tool WHERE namespace = :namespace ORDER BY name;
 
 -- name: edges
@@ -463,7 +466,7 @@ UPDATE state SET summary = NULL WHERE id = :state;
 -- name: reduce_states
 UPDATE state SET count = count - :count
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key
-RETURNING :at, count, trajectory, summary IS NOT NULL;
+RETURNING :at, count, trajectory, summary IS NOT NULL AS "kept [hepm_flag]";
 
 -- name: textless_states
 -- Those without text among the latest of a move (see `states_over_bound`).
@@ -484,7 +487,8 @@ WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND s
 
 -- name: states_after
 -- Of successful runs alone.
-SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
+SELECT s.id, s.sources AS "sources [hepm_names]", s.targets AS "targets [hepm_names]", s.success AS "success [hepm_flag]",
+       s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
 FROM state_after a JOIN state s ON s.id = a.state JOIN vector v ON v.state = s.id
 WHERE a.namespace = :namespace AND a.tool = :tool AND a.state > :newer_than AND s.success = 1
 ORDER BY a.state;
@@ -502,22 +506,25 @@ SELECT s.summary, v.embedding FROM json_each(:ids) j CROSS JOIN state s ON s.id 
 WHERE s.namespace = :namespace AND s.summary IS NOT NULL;
 
 -- name: embedded_states
-SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
+SELECT s.id, s.sources AS "sources [hepm_names]", s.targets AS "targets [hepm_names]", s.success AS "success [hepm_flag]",
+       s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
 FROM state s JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.success = 1 AND s.summary IS NOT NULL ORDER BY s.id;
 
 -- name: states
-SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.state IS NOT NULL
+SELECT s.id, s.sources AS "sources [hepm_names]", s.targets AS "targets [hepm_names]", s.success AS "success [hepm_flag]",
+       s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.state IS NOT NULL AS "embedded [hepm_flag]"
 FROM state s LEFT JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
 
 -- name: held_states
 -- NOT INDEXED reads the table in order; through an index, all rows would be sorted.
-SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
+SELECT s.id, s.sources AS "sources [hepm_names]", s.targets AS "targets [hepm_names]", s.success AS "success [hepm_flag]",
+       s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
 FROM state s NOT INDEXED LEFT JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace ORDER BY s.id;
 
 -- name: state_links
-SELECT a.tool, s.sources, s.targets, s.success, s.key FROM state_after a CROSS JOIN state s ON s.id = a.state
+SELECT a.tool, s.sources AS "sources [hepm_names]", s.targets AS "targets [hepm_names]", s.success AS "success [hepm_flag]", s.key FROM state_after a CROSS JOIN state s ON s.id = a.state
 WHERE a.namespace = :namespace;
 
 -- name: evidence
@@ -539,9 +546,9 @@ SELECT e.key, (SELECT json_group_array(id) FROM (
            SELECT t.id FROM passage p CROSS JOIN trajectory t INDEXED BY trajectory_outcome
                ON t.namespace = p.namespace AND t.success = 1 AND t.seq = p.trajectory
            WHERE p.namespace = :namespace AND p.source = e.source AND p.target = e.target
-           ORDER BY p.trajectory DESC LIMIT :most_runs)),
+           ORDER BY p.trajectory DESC LIMIT :most_runs)) AS "runs [hepm_names]",
        (SELECT json_group_array(summary) FROM (
-           SELECT summary FROM told WHERE key = e.key AND place <= :most_summaries ORDER BY place))
+           SELECT summary FROM told WHERE key = e.key AND place <= :most_summaries ORDER BY place)) AS "summaries [hepm_names]"
 FROM edge e ORDER BY e.key;
 
 -- name: drop_all_vectors

@@ -16,8 +16,11 @@ from hepm.graph.rows import (
     Counting,
     Float32Array,
     Header,
+    Row,
     StateBatch,
     StoredRun,
+    TextVectors,
+    Values,
     Vectors,
     check_embedder,
     marks_of,
@@ -86,7 +89,7 @@ class SQLiteStore(Store):
         self._statements = load_statements()
         self._connections = Connections(self.path)
         if not (self._connections.read_only or self.read("meta")):
-            first: dict[str, object] = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
+            first: Values = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
             with self._connections.writing() as db:
                 if not db.execute(self._statements["meta"]).fetchall():  # another process may have been first
                     first |= {"states_per_move": states_per_move, "success_from": success_from}
@@ -153,7 +156,7 @@ class SQLiteStore(Store):
             check_embedder(embedder, vectors, header=header, where=str(self.path))
             return work(SQLiteTransaction(db, self._statements, namespace, header))
 
-    def read(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+    def read(self, name: str, /, **values: Any) -> list[Row]:
         """All rows of a named statement, as of the last commit."""
         with self._connections.reading() as db:
             return db.execute(self._statements[name], {"start": START, **_bound(values)}).fetchall()
@@ -184,7 +187,7 @@ class SQLiteStore(Store):
         """Close all connections; safe to call twice."""
         self._connections.close()
 
-    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[Row]:
         """All embedded states, by id: the caller compares them."""
         return self.read("embedded_states", namespace=namespace)
 
@@ -234,18 +237,18 @@ class SQLiteTransaction(Transaction):
         self.run("add_change", revision=revision, sources=_json(sources), rewritten=rewritten)
         self.run("trim_changes", revision=revision)
 
-    def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+    def rows(self, name: str, /, **values: Any) -> list[Row]:
         """The rows of a named statement."""
         return self.run(name, **_bound(values)).fetchall()
 
-    def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
+    def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> None:
         """Run a named statement, and those that go with it (`_ALSO`), for each row; vectors are packed."""
-        shared: dict[str, Any] = {
+        shared: Values = {
             "namespace": self.namespace,
             "changed": self.header.revision + 1,
         }  # the revision that this makes
         vector = _PACKED.get(name)
-        bound: list[dict[str, Any]] = []
+        bound: list[Values] = []
         for row in rows:
             values = {**shared, **_bound(row)}
             if vector is not None and values[vector] is not None:
@@ -254,9 +257,9 @@ class SQLiteTransaction(Transaction):
         for statement in (name, *_ALSO.get(name, ())):
             self._connection.executemany(self._statements[statement], bound)
 
-    def ask(self, name: str, rows: Iterable[Mapping[str, object]], /) -> list[tuple[Any, ...]]:
+    def ask(self, name: str, rows: Iterable[Values], /) -> list[Row]:
         """The rows that a named statement returns for all of `rows`."""
-        answers: list[tuple[Any, ...]] = []
+        answers: list[Row] = []
         for row in rows:
             answers += self.rows(name, **row)
         return answers
@@ -272,10 +275,10 @@ class SQLiteTransaction(Transaction):
                 self.run("free_id", id=run.id)
         super().restate_runs(runs)
 
-    def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: Mapping[str, Float32Array]) -> None:
+    def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: TextVectors) -> None:
         """Add states or merge them into equal ones, each move within its bound; vectors by text, shape (D,)."""
         # What stays as it is, is not written: each page counts.
-        embedded: list[dict[str, object]] = []
+        embedded: list[Values] = []
         grown: dict[tuple[str, str, bool], list[int]] = {}  # by move: states that have a text and had none
         for row in rows:
             place = _names(row["sources"]), _names(row["targets"]), row["success"]
@@ -313,15 +316,15 @@ class SQLiteTransaction(Transaction):
             self.run("drop_text", state=state)
 
 
-def _bound(values: Mapping[str, object]) -> dict[str, Any]:
+def _bound(values: Mapping[str, object]) -> Values:
     """Values as SQLite takes them: lists as JSON."""
-    bound: dict[str, Any] = {}
+    bound: Values = {}
     for key, value in values.items():
         bound[key] = _json(value) if isinstance(value, list | tuple) else value
     return bound
 
 
-def _meta_rows(values: Mapping[str, object]) -> list[dict[str, object]]:
+def _meta_rows(values: Mapping[str, object]) -> list[Values]:
     return [{"key": key, "value": str(value)} for key, value in values.items()]
 
 
