@@ -119,7 +119,10 @@ def test_writes_whose_commits_fail_do_the_same_as_others(
 
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 5), st.integers(1, 60))
 def test_statements_are_cut_by_rows_and_by_bytes_and_lose_no_row(rows: list[bytes], size: int, most: int) -> None:
-    found = list(parts(rows, size, most))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hepm.graph.neo4j.connection.BYTES", most)
+        cut = list(parts([{"record": row} for row in rows], size))
+    found = [[row["record"] for row in part] for part in cut]
     assert [row for part in found for row in part] == rows
     assert all(1 <= len(part) <= size for part in found)
     assert all(len(part) == 1 or sum(map(len, part)) <= most for part in found)
