@@ -18,7 +18,7 @@ from hepm.errors import StoreError
 from hepm.ingest.fields import is_list
 from hepm.memory.journal import common
 from hepm.memory.session import Session
-from hepm.types import SUMMARY_TOOL, Outcome, ToolCall
+from hepm.types import SUMMARY_TOOL, Outcome, ToolCall, ToolName
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -44,16 +44,19 @@ class Shown:
 
     Attributes:
         at: Unix time.
+        after: The tool called last; START before the first call.
         tools: Suggested ones; none where it only warned or told lessons.
         warned: Tools that it warned of.
         lessons: How many lessons it told.
-        usual: Whether nearly all successful runs call the first tool here: it is not counted as followed or not.
+        usual: Whether nearly all successful runs call the first tool here: it is not counted as followed or not. Known
+            with `followed`.
         followed: None until the agent's next calls are known, and where no tool was suggested.
     """
 
     run: str
     namespace: str
     at: float
+    after: ToolName
     tools: tuple[str, ...]
     warned: tuple[str, ...]
     lessons: int

@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import aclosing
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final, cast
 from urllib.parse import quote, unquote
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 from starlette.requests import Request
@@ -29,6 +28,7 @@ from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
 from hepm.agents.tool_lists import ROUNDS, ToolLists, with_all_tools
 from hepm.agents.wire import Api, Placement, Vendor, objects
+from hepm.agents.workers import Workers
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.ingest.records import RecordError
 from hepm.memory.shortlist import MORE_TOOLS
@@ -166,19 +166,18 @@ class Proxy:
         self._tail: Bounded[str, bool] = Bounded(_MAX_MODELS)
         self._hint_s = hint_s
         self._lists = ToolLists(runs, shortlist)
-        self._client = httpx2.AsyncClient(
-            limits=httpx2.Limits(max_connections=None),
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # one client's cookies are no other's
-        )
-        self._ask = ThreadPoolExecutor(4, thread_name_prefix="hepm-hint")
-        self._record = ThreadPoolExecutor(1, thread_name_prefix="hepm-record")
+        # By the address of a proxy on the way; "" for none. No client is above them, which would keep cookies.
+        self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}
+        self._ask = Workers(4, "hepm-hint")
+        self._record = Workers(1, "hepm-record")
 
     async def close(self) -> None:
         """Finish recording, and close the connections."""
         await asyncio.to_thread(self._runs.wait_recorded)
-        self._record.shutdown()
-        self._ask.shutdown(wait=False, cancel_futures=True)
-        await self._client.aclose()
+        self._record.close()
+        self._ask.close()
+        for transport in self._transports.values():
+            await transport.aclose()
 
     async def handle(self, request: Request, path: str, namespace: str) -> Response:
         """The upstream's answer to a request for a path below `/v1` or `/v1beta`."""
@@ -191,15 +190,13 @@ class Proxy:
         api = wire.api_of(path) if request.method == "POST" else None
         exchange = _Exchange(request, url, api, await request.body())
         if api is not None:
-            # With a copy of the context: the guard left the namespace and the token in it.
-            hinted = self._ask.submit(copy_context().run, self._with_hint, exchange, api, path, namespace)
             try:
                 async with asyncio.timeout(self._hint_s):
-                    exchange = await asyncio.wrap_future(hinted)
+                    hinted = partial(self._with_hint, exchange, api, path, namespace)
+                    exchange = await self._ask.ask(hinted, late=self._came_late)
             except TimeoutError:
                 # The hint is late, the request is not: it goes on as it came.
                 self._runs.counts["late_hints", namespace] += 1
-                hinted.add_done_callback(self._came_late)
                 exchange = await asyncio.to_thread(_without_hint, exchange, api)
         return await self._pass_on(exchange)
 
@@ -257,13 +254,10 @@ class Proxy:
             self._runs.counts["failed", namespace] += 1
             return _without_hint(exchange, api)
 
-    def _came_late(self, hinted: Future[_Exchange]) -> None:
+    def _came_late(self, exchange: _Exchange) -> None:
         """The request went on without its run, so that the run waits for no reply to it."""
-        if hinted.cancelled() or hinted.exception() is not None:
-            return
-        run = hinted.result().run
-        if run is not None:
-            self._runs.replied(run, Reply())
+        if exchange.run is not None:
+            self._runs.replied(exchange.run, Reply())
 
     async def _pass_on(self, exchange: _Exchange) -> Response:
         run, api = exchange.run, exchange.api
@@ -312,14 +306,18 @@ class Proxy:
     async def _send(self, exchange: _Exchange) -> httpx2.Response:
         """An answer of the endpoint, of which the body is yet to come."""
         request = exchange.client
-        sent = httpx2.Request(  # not the client's `build_request`, which adds headers of its own
+        sent = httpx2.Request(
             request.method,
             exchange.url,
             content=exchange.content,
             headers=self._headers(request),
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
-        exchange.reply = await self._client.send(sent, stream=True)
+        proxy = _proxy_for(exchange.url)
+        if proxy not in self._transports:
+            limits = httpx2.Limits(max_connections=None)
+            self._transports[proxy] = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy or None)
+        exchange.reply = await self._transports[proxy].handle_async_request(sent)
         return exchange.reply
 
     async def _send_with_tail(
@@ -357,8 +355,8 @@ class Proxy:
             raw, reply = await _read(reply)
             content = None
             try:
-                work = asyncio.wrap_future(self._ask.submit(self._own_answer, exchange, api, run, raw))
-                content = await asyncio.wait_for(work, self._hint_s)
+                async with asyncio.timeout(self._hint_s):
+                    content = await self._ask.ask(partial(self._own_answer, exchange, api, run, raw))
             except Exception as error:  # it is late, or memory fails
                 _log.warning("a reply is not answered here: %s", type(error).__name__)
             if content is None or answered == ROUNDS:
@@ -476,13 +474,23 @@ class Proxy:
                 recorded.set_result(None)
 
         # Begun at once, the thread would hold up the bytes that now go to the client.
-        asyncio.get_running_loop().call_soon(self._record.submit, record)
+        asyncio.get_running_loop().call_soon(self._record.later, record)
         return recorded
 
 
 @lru_cache(maxsize=256)  # an agent asks one address again and again
 def _url(address: str, query: bytes | None) -> httpx2.URL:
     return httpx2.URL(address, query=query)
+
+
+@lru_cache(maxsize=256)
+def _proxy_for(url: httpx2.URL) -> str:
+    """The proxy that the environment names for an address, as in HTTPS_PROXY and NO_PROXY; "" for none."""
+    if proxy_bypass(f"{url.host}:{url.port}" if url.port else url.host):
+        return ""
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all", "")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 def _leads_elsewhere(reply: httpx2.Response) -> bool:

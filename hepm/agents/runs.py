@@ -39,7 +39,7 @@ from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.types import RECORDED_BY, START, ToolName, Trajectory, followed
+from hepm.types import RECORDED_BY, ToolName, Trajectory, followed
 
 _log = logging.getLogger("hepm")
 
@@ -393,20 +393,19 @@ class LiveRuns:
                 suggested = tuple(suggestion.tool for suggestion in ranked)
                 warned = tuple(way.tool for way in warnings)
                 reason = ranked[0].reason if ranked else "; ".join(way.named for way in warnings)
-                run.shown = Shown(run.id, run.namespace, time.time(), suggested, warned, len(prompt.lessons), reason)
+                about = (run.session.last, suggested, warned, len(prompt.lessons), reason)
+                run.shown = Shown(run.id, run.namespace, time.time(), *about)
                 self.recent[run.namespace].append(run.shown)
                 self.counts["texts", run.namespace] += 1
                 if ranked:
                     self.counts["hints", run.namespace] += 1
-                    run.shown.usual = self._is_usual(run, ranked[0].tool)
         return prompt
 
-    def _is_usual(self, run: LiveRun, tool: ToolName) -> bool:
-        """Whether nearly all successful runs call a tool after the last call of a run."""
-        calls = run.session.calls
+    def _is_usual(self, shown: Shown) -> bool:
+        """Whether nearly all successful runs call the first suggested tool after the call before the hint."""
         with suppress(StoreError):
-            for edge in self.memory.mirror(run.namespace).successors(calls[-1] if calls else START):
-                if edge.tool == tool:
+            for edge in self.memory.mirror(shown.namespace).successors(shown.after):
+                if edge.tool == shown.tools[0]:
                     return edge.weight >= NEARLY_ALL
         return False
 
@@ -443,8 +442,10 @@ class LiveRuns:
             return
         shown.called = called
         shown.followed = followed(shown.tools, called)
-        if shown.followed is not None and not shown.usual:
-            self.counts["followed" if shown.followed else "not_followed", run.namespace] += 1
+        if shown.followed is not None:
+            shown.usual = self._is_usual(shown)
+            if not shown.usual:
+                self.counts["followed" if shown.followed else "not_followed", run.namespace] += 1
 
     # End
 

@@ -337,6 +337,7 @@ class Memory(OpenedMemory):
         c: float = 1.0,
         floors: Floors,
         namespace: str,
+        names: ToolNames | None = None,
     ) -> Suggestions:
         """`suggest` with arguments that are read."""
         mirror = self.mirror(namespace)
@@ -346,7 +347,7 @@ class Memory(OpenedMemory):
         embed = None
         if getattr(policy, "compares_texts", True):
             embed = self._embed
-        query = query_of(mirror, after, history, summary, available, embed=embed, k=k)
+        query = query_of(mirror, after, history, summary, available, names=names, embed=embed, k=k)
         return query.answer(without_refused(policy.suggest(mirror, query), mirror, query))
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
@@ -402,12 +403,13 @@ class Memory(OpenedMemory):
         if messages is not None or now.state.text:
             state_known = for_user(now.state, user)
         available = _names_of(tools)
-        suggestions = self._hints(now, state_known, available, options=options, namespace=namespace)
+        names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
+        suggestions = self._hints(now, state_known, available, names, options=options, namespace=namespace)
         recollector = Recollector(
             self.lessons.told_to(token),
             now,
             at_level(level, suggestions),
-            names=ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ()),
+            names=names,
             user=user,
             environment=environment,
             horizon=horizon,
@@ -424,6 +426,7 @@ class Memory(OpenedMemory):
         now: TurnState,
         state: StateSummary | None,
         available: Sequence[ToolName] | None,
+        names: ToolNames,
         *,
         options: PromptOptions,
         namespace: str,
@@ -440,6 +443,7 @@ class Memory(OpenedMemory):
             policy=options.policy,
             floors=floors_of(self.speak or "sure"),
             namespace=namespace,
+            names=names,
         )
         if now.repeated is None or options.policy != "hybrid":  # the papers' policies say what the papers say
             return found

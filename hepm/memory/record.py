@@ -230,6 +230,11 @@ class SessionConversation:
         self._turns_read = turns
         return self._agent
 
+    @property
+    def last(self) -> ToolName:
+        """The tool called last in the turns that `agent` was given; START before the first."""
+        return self._agent.last[-1]
+
     def _without_hints(self, turn: Turn) -> Turn | None:
         """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""
 

@@ -187,6 +187,11 @@ class Session:
         return [call.name for turn in self._record.turns() for call in turn.calls]
 
     @property
+    def last(self) -> ToolName:
+        """The tool called last before the latest hint; START before the first call."""
+        return self._record.last
+
+    @property
     def request(self) -> str:
         """What the user asked for first; "" if that is not among the first messages."""
         try:

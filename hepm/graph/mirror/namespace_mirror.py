@@ -86,6 +86,7 @@ class _Snapshot:
     Attributes:
         whole: Whether everything was read in bulk; else each part is read when it is first asked for.
         all_rows: Whether `rows` has every tool that has edges.
+        stale: Tools of which suggestions had read something that changed since.
     """
 
     marks: Marks
@@ -97,6 +98,7 @@ class _Snapshot:
     drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
     called: set[ToolName] = field(default_factory=set[ToolName])
     refusals: dict[ToolName, Counter[ToolName]] | None = None
+    stale: frozenset[ToolName] = frozenset()
 
 
 class NamespaceMirror:
@@ -317,8 +319,19 @@ class NamespaceMirror:
 
     def update(self, *, anew: bool = True, defer: bool = False) -> None:
         """Let what is computed from the runs know what changed (see `Follower.update`)."""
+        if not defer:
+            self._read_stale()
         if self._follower is not None:
             self._follower.update(anew=anew, defer=defer)
+
+    def _read_stale(self) -> None:
+        """Read what suggestions had read before the last changes, so that the next ones wait for no statement."""
+        now = self._snapshot
+        stale, now.stale = sorted(now.stale), frozenset()
+        if stale and not now.whole:
+            self._read_missing(now.rows, stale, self._read_rows)
+            self._read_missing(now.drifts, stale, self._read_drifts)
+            self.refused(())
 
     def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
         touched: set[ToolName] = set()
@@ -336,6 +349,7 @@ class NamespaceMirror:
         now.states = _without(states, touched)
         now.successors = {key: edges for key, edges in successors.items() if key[0] not in touched}
         now.drifts = _without(before.drifts.copy(), touched)
+        now.stale = before.stale | (touched & (rows.keys() | before.drifts.keys()))
         # In one statement, however many tools changed: many processes may follow one server.
         if all_rows or self.store.remote:  # else they are read when they are next asked for
             read_at_once = sorted(touched if all_rows else touched & rows.keys())
