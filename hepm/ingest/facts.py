@@ -79,7 +79,11 @@ def shorter_result(result: str) -> str:
     Protocol the text is kept.
     """
     if '"text"' in result and '"type"' in result and len(result) <= _PARSED_CHARS:
-        result = _text_of_parts(result)
+        with suppress(ValueError, RecursionError):
+            held = json.loads(result)
+            text = result_text(held)
+            if text is not None and text != as_text(held):
+                result = text
     if len(result) <= KEPT_CHARS:
         return result
     parsed = parsed_result(result.strip()) if result[:40].lstrip()[:1] in _CLOSES else None
@@ -89,16 +93,6 @@ def shorter_result(result: str) -> str:
         result = result[: KEPT_CHARS - 1] + CUT
     # An escape of half a character is one no more.
     return result.encode("utf-8", "replace").decode()
-
-
-def _text_of_parts(result: str) -> str:
-    """The text of {"content": [{"type": "text", "text": …}]} or of such a list; else the result itself."""
-    with suppress(ValueError, RecursionError):
-        held = json.loads(result)
-        text = result_text(held)
-        if text is not None and text != as_text(held):
-            return text
-    return result
 
 
 def _pruned(value: JSON, depth: int) -> JSON:

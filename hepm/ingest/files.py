@@ -242,7 +242,8 @@ def open_source(name: str) -> Iterator[Opened]:
         return
     files = named_files(name)
     if not files:
-        yield Rejection(name, None, _why_no_files(name))
+        reason = "no file matches this pattern" if glob.has_magic(name) else "there is no such file or folder"
+        yield Rejection(name, None, f"the folder holds {_NO_DATA}" if os.path.isdir(name) else reason)
     # A folder or a pattern: its files were found, not named.
     is_search = os.path.isdir(name) or not os.path.exists(name)
     for file in files:
@@ -254,14 +255,6 @@ def open_source(name: str) -> Iterator[Opened]:
                 yield from _open(str(file), file.absolute().as_posix(), stream)
         except OSError as error:
             yield Rejection(printable(str(file)), None, _why_unreadable(error))
-
-
-def _why_no_files(name: str) -> str:
-    if os.path.isdir(name):
-        return f"the folder holds {_NO_DATA}"
-    if glob.has_magic(name):
-        return "no file matches this pattern"
-    return "there is no such file or folder"
 
 
 def _beside(path: str) -> IO[bytes] | None:

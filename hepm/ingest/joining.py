@@ -49,7 +49,8 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
     turns = [turn for part in parts for turn in part.turns]
     users = {part.user for part in parts if part.user}
     tokens = {part.tags.get(RECORDED_BY) for part in parts}
-    if len(users) > 1 or len(tokens) > 1 or len(turns) > MOST_TURNS or not all(map(_is_marked, turns)):
+    are_marked = all(len(_place(turn).keys) == max(1, len(turn.calls)) for turn in turns)
+    if len(users) > 1 or len(tokens) > 1 or len(turns) > MOST_TURNS or not are_marked:
         return None
     conversation = _Conversation()
     for turn in sorted(turns, key=_place):
@@ -74,10 +75,6 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
 
 def _place(turn: Turn) -> TurnMark:
     return turn.mark or TurnMark(0.0, "", ())
-
-
-def _is_marked(turn: Turn) -> bool:
-    return turn.mark is not None and len(turn.mark.keys) == max(1, len(turn.calls))
 
 
 def _least(texts: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ from hepm.types import (
     SUMMARY_TOOL,
     Facts,
     StateSummary,
-    ToolCall,
     ToolName,
     Trajectory,
     Transition,
@@ -107,9 +106,11 @@ class AgentState:
         found: dict[ToolName, Mapping[str, float]] = {}
         for call in turn.ran:
             if call.name == SUMMARY_TOOL:
-                summary = _summary_in(call)
-                if summary:
-                    self._own_summary = summary
+                # Under its key, else the longest text of the call: models misname the one argument ({"state": "…"}).
+                texts = [value for value in call.arguments.values() if isinstance(value, str)]
+                summary = call.arguments.get("summary") or max(texts, key=len, default=call.result or "")
+                if isinstance(summary, str):
+                    self._own_summary = summary or self._own_summary
             elif call.result:
                 self._result = shorter_result(call.result)
                 self._failed = call.error is True
@@ -127,16 +128,6 @@ class AgentState:
         all_words = {**self.facts.get(SAID, {}), **words}
         self.learned = {**self.learned, SAID: last_words}
         self.facts = {**self.facts, SAID: all_words, SAID_LAST: last_words}
-
-
-def _summary_in(call: ToolCall) -> str:
-    """The summary that an agent wrote of its state: under its key, else the longest text of the call; "" if none."""
-    # Models misname the one argument: {"state": "…"}.
-    texts = [value for value in call.arguments.values() if isinstance(value, str)]
-    summary = call.arguments.get("summary") or max(texts, key=len, default=call.result or "")
-    if isinstance(summary, str):
-        return summary
-    return ""
 
 
 def transitions(trajectory: Trajectory) -> list[Transition]:

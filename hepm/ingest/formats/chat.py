@@ -111,7 +111,11 @@ def read_record(record: Object, origin: RunOrigin) -> Trajectory:
     if instructions:
         system = [{"role": "system", "content": instructions}]
     outcome, label = _outcome(record, origin.options)
-    tags = _tags(record)
+    recorded = record.get("tags")
+    tags: dict[str, str] = {}
+    if is_object(recorded):
+        tags = {key: text_at(recorded, key) for key in recorded}
+    tags |= filled(**{key: text_at(record, key) for key in ("trial", "split", "attack")})
     return origin.run(
         text_at(record, "id", "session_id"),
         chat_turns(system + as_list(messages, "'messages'")),
@@ -124,14 +128,6 @@ def read_record(record: Object, origin: RunOrigin) -> Trajectory:
         tags=tags | label,
         tools=listed_tools(list_at(record, "tools") or list_at(record, "functions")),
     )
-
-
-def _tags(record: Object) -> dict[str, str]:
-    tags = record.get("tags")
-    recorded: dict[str, str] = {}
-    if is_object(tags):
-        recorded = {key: text_at(tags, key) for key in tags}
-    return recorded | filled(**{key: text_at(record, key) for key in ("trial", "split", "attack")})
 
 
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:

@@ -94,8 +94,14 @@ class _Transcript:
             self._of_record[uuid] = session
         if queued:
             self._take_queued(queued, record, session)
-        else:
-            _take(record, session)
+            return
+        message = object_at(record, "message")
+        session.folder = session.folder or text_at(record, "cwd")
+        if record["type"] == "user":
+            _take_user(record, message.get("content"), session)
+        elif message.get("model") != _SYNTHETIC:  # "API Error: …", which no model said
+            session.model = session.model or text_at(message, "model")
+            _take_response(message, text_at(message, "id") or uuid, record, session)
 
     def _take_queued(self, text: str, record: Object, session: CodingSession) -> None:
         """Take such a text: once, where both an attachment and an operation of the queue hold it."""
@@ -164,16 +170,6 @@ def _take_denials(record: Object, session: CodingSession | None) -> None:
             result["refused"] = True
         elif session and id in session.results:
             session.answer(id, None, refused=True)
-
-
-def _take(record: Object, session: CodingSession) -> None:
-    message = object_at(record, "message")
-    session.folder = session.folder or text_at(record, "cwd")
-    if record["type"] == "user":
-        _take_user(record, message.get("content"), session)
-    elif message.get("model") != _SYNTHETIC:  # "API Error: …", which no model said
-        session.model = session.model or text_at(message, "model")
-        _take_response(message, text_at(message, "id") or text_at(record, "uuid"), record, session)
 
 
 def _take_user(record: Object, content: Any, session: CodingSession) -> None:

@@ -119,10 +119,6 @@ def _reported(record: Object) -> Reported:
     return Reported(_named(record, "run"), success)
 
 
-def _exposure(record: Object) -> Exposure:
-    return Exposure(_named(record, "run"), _named(record, "lesson"), flag_at(record, "success"))
-
-
 def _answer(record: Object) -> Answer:
     usage = string_at(record, "usage")
     if usage:
@@ -142,7 +138,7 @@ _READ: Final[Mapping[str, Callable[[Object], Content]]] = {
     "tool": _tool,
     "lesson": lambda record: from_record(json.dumps(record)),
     "reported": _reported,
-    "showing": _exposure,
+    "showing": lambda record: Exposure(_named(record, "run"), _named(record, "lesson"), flag_at(record, "success")),
     "answer": _answer,
 }
 _KEYS: Final[Mapping[type, str]] = {

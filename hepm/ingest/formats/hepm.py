@@ -49,7 +49,17 @@ def run_of_record(record: Object) -> Trajectory:
 
 def write_run(trajectory: Trajectory) -> str:
     """One line, without its end, that `parse_run` reads back as an equal trajectory."""
-    record = _record(trajectory)
+    record: Object = {
+        "hepm": VERSION,
+        "id": trajectory.id,
+        **_given(trajectory, "environment", "task", "model", "user"),
+        **_given(trajectory.outcome, "reward", "success"),
+        **_given(trajectory, "ended_at", "tags", "source"),
+    }
+    if trajectory.tools:
+        tools = [{"name": tool.name} | _given(tool, "description", "parameters") for tool in trajectory.tools]
+        record["tools"] = tools
+    record["turns"] = [_turn_record(turn) for turn in trajectory.turns]
     try:
         return _encode(record)
     except ValueError:  # NaN or infinity among the arguments of a run made by hand: JSON has no such numbers
@@ -72,20 +82,6 @@ def parse_stored(name: str, record: str) -> Trajectory:
         return parse_run(record)
     except FormatError as error:
         raise damaged_run(name, error) from error
-
-
-def _record(run: Trajectory) -> Object:
-    record: Object = {
-        "hepm": VERSION,
-        "id": run.id,
-        **_given(run, "environment", "task", "model", "user"),
-        **_given(run.outcome, "reward", "success"),
-        **_given(run, "ended_at", "tags", "source"),
-    }
-    if run.tools:
-        record["tools"] = [{"name": tool.name} | _given(tool, "description", "parameters") for tool in run.tools]
-    record["turns"] = [_turn_record(turn) for turn in run.turns]
-    return record
 
 
 def _turn_record(turn: Turn) -> Object:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
 
 from hepm.ingest.fields import Objects, as_number, plain_text
@@ -131,7 +132,8 @@ class Spans:
             groups.setdefault(id, {}).setdefault(span.trace, []).append(span)
         for id, traces in groups.items():
             spans = [span for trace in traces.values() for span in trace]
-            has_calls = any(map(_holds_calls, spans))
+            answers = chain.from_iterable(span.answer for span in spans)
+            has_calls = any(span.kind == "tool" for span in spans) or any(m.get("tool_calls") for m in answers)
             has_models = any(span.kind == "model" for span in spans)
             is_run = has_calls or has_models
             if self._tool_around(spans[0]) is not None:
@@ -205,10 +207,6 @@ class Spans:
                 return outer
             seen.add(outer.id)
             span = outer
-
-
-def _holds_calls(span: TraceSpan) -> bool:
-    return span.kind == "tool" or any(message.get("tool_calls") for message in span.answer)
 
 
 def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
