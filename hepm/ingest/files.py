@@ -35,14 +35,6 @@ _NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor a t
 _TAR_SUFFIXES: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
 _OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _COMPRESSIONS: Final = (*_OPENERS, ".zst")
-_MAGIC: Final = {
-    b"\x1f\x8b": ".gz",
-    b"BZh": ".bz2",
-    b"\xfd7zXZ\0": ".xz",
-    b"(\xb5/\xfd": ".zst",
-    b"PK\3\4": ".zip",
-}
-"""First bytes of compressed files and of zip archives."""
 _CUT_OFF: Final = "the archive ends in the middle: it was cut off"
 _TAR_BYTES: Final = 512 << 20
 _BESIDE_BYTES: Final = 64 << 20
@@ -266,19 +258,16 @@ def _open(
 ) -> Iterator[Opened]:
     """Every document in a stream: one, or the files of a tar archive."""
     name = printable(name)
-    content = PeekedStream(stream)
-    suffix = _suffix(content.look(tarfile.BLOCKSIZE), path)
-    bare_path = split_compression(path)[0]
-    if suffix == ".zip" or bare_path.lower().endswith(".zip"):
+    bare_path, suffix = split_compression(path)
+    if bare_path.lower().endswith(".zip"):
         yield Rejection(name, None, "it is a zip archive: unpack it, and name the folder")
         return
-    if suffix:
-        try:
-            content = PeekedStream(decompressed(content, suffix))
-        except MissingExtraError as error:
-            yield Rejection(name, None, str(error))
-            return
-    if not bare_path.lower().endswith(".tar") and not _is_tar(content.look(tarfile.BLOCKSIZE)):
+    try:
+        content = PeekedStream(decompressed(stream, suffix))
+    except MissingExtraError as error:
+        yield Rejection(name, None, str(error))
+        return
+    if not bare_path.lower().endswith(".tar"):
         yield SourceFile(name, PurePosixPath(bare_path), content, find)
     elif find is _beside:
         yield from _open_tar(name, content)
@@ -338,22 +327,3 @@ class _TarHeader(tarfile.TarInfo):
                 raise
             reason = _CUT_OFF if kind == "TruncatedHeaderError" else "it is no tar archive, or it is damaged"
             raise ReadError(reason) from error
-
-
-def _suffix(head: bytes, name: str) -> str:
-    """The compression that the first bytes show, or else the name: ".gz"; "" for none."""
-    for magic, suffix in _MAGIC.items():
-        if head.startswith(magic):
-            return suffix
-    suffix = split_compression(name)[1]
-    return "" if suffix and _is_tar(head) else suffix
-
-
-def _is_tar(head: bytes) -> bool:
-    if head[:1] in (b"{", b"["):  # asked of every file
-        return False
-    try:
-        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
-    except HeaderError:
-        return False
-    return True

@@ -34,9 +34,9 @@ def packed(files: dict[str, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:
     return out.getvalue()
 
 
-def unpacked(archive: bytes, folder: Path) -> tuple[dict[str, bytes], list[str]]:
+def unpacked(archive: bytes, folder: Path, name: str = "a.tar") -> tuple[dict[str, bytes], list[str]]:
     """Names and contents of the members that are opened, and why others are not."""
-    file = folder / "a.tar"
+    file = folder / name
     file.write_bytes(archive)
     found: dict[str, bytes] = {}
     reasons: list[str] = []
@@ -76,7 +76,7 @@ def test_what_comes_before_the_cut_is_handed_out(folder: Path, into: int):
 def test_damage_of_what_compresses_an_archive_is_told_though_all_members_were_read(tmp_path: Path, damage: str) -> None:
     whole = gzip.compress(packed({"one.jsonl": b"1", "two.jsonl": b"2"}), mtime=0)
     damaged = whole[:-4] if damage == "cut" else whole[:-8] + bytes(4) + whole[-4:]  # the checksum
-    found, reasons = unpacked(damaged, tmp_path)
+    found, reasons = unpacked(damaged, tmp_path, "a.tar.gz")
     assert found.keys() == {"one.jsonl", "two.jsonl"}
     assert len(reasons) == 1
     assert reasons[0].startswith("the file is damaged")

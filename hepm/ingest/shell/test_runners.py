@@ -28,9 +28,7 @@ _NO_RUN: Final = re.compile(
     r"--(?:collect-only|co|version|help|fixtures|markers|no-run|listTests|list)|-V|-h|-DskipTests"
 )
 _LAST_FAILED: Final = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", "--onlyChanged", "-o"})
-_SELECTING: Final = frozenset({"-k", "-m", "-run", "-t", "--testNamePattern", "-R", "-e", "--grep", "--tests"})
-_ALL_TESTS: Final = re.compile(r"\d|run|test|check|verify|package|install|\./\.\.\.|\.")
-_VALUED: Final = frozenset({"-n", "-c", "-p", "-j", "--maxfail", "--tb", "-W", "--timeout", "-timeout", "--rootdir"})
+_ALL_TESTS: Final = re.compile(r"\d+|run|test|check|verify|package|install|\./\.\.\.|\.")
 
 
 # The name of a runner, the exit codes that mean that a test failed (others: tests could not be run), and the words that
@@ -208,17 +206,10 @@ def _test_run(words: Sequence[str], where: str) -> TestRun | None:
 def _selected(rest: str) -> tuple[str, ...]:
     """What a test command selects; nothing for words that mean all tests."""
     selected: list[str] = []
-    before = ""
     for word in rest.split():
-        option = before
-        before = word
-        if option in _VALUED:
-            continue
-        if option in _SELECTING:
-            selected.append(f"{option} {word}")
-        elif word in _LAST_FAILED or word.startswith(("--deselect", "--ignore", "-Dtest=", "-run=")):
-            selected.append(word)
-        elif not word.startswith("-") and not _ALL_TESTS.fullmatch(word):
+        is_option = word.startswith("-")
+        selects = word in _LAST_FAILED or word.startswith(("--deselect", "--ignore", "-Dtest=", "-run="))
+        if selects or (not is_option and not _ALL_TESTS.fullmatch(word)):
             selected.append(word.removeprefix("./"))
     return tuple(sorted(selected))
 
