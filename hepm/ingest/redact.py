@@ -301,15 +301,13 @@ class _Finder:
         self._rules = rules
         self.patterns = lru_cache(maxsize=10_000)(self._patterns)
         literals = frozenset[str]().union(*(rule.literals for rule in rules))
-        shortest: list[str] = []
-        for literal in sorted(literals):
-            if not any(other != literal and other in literal for other in literals):
-                shortest.append(literal)
-        anchors = _rare_letters(shortest)
         by_anchor: dict[str, list[str]] = {}
-        for literal in shortest:
-            anchor = next(letter for letter in reversed(anchors) if letter in literal)
-            by_anchor.setdefault(anchor, []).append(literal)
+        for literal in sorted(literals):
+            # One that holds another is looked for where that one is found.
+            if not any(other != literal and other in literal for other in literals):
+                # `find` gives -1 for a letter that is not among the common ones: % 999 makes it the rarest.
+                anchor = max(literal, key=lambda letter: _COMMON.find(letter) % 999)
+                by_anchor.setdefault(anchor, []).append(literal)
         alternatives: list[str] = []
         self._candidates: dict[bytes, list[tuple[str, bytes]]] = {}
         for anchor, group in by_anchor.items():
@@ -342,17 +340,6 @@ class _Finder:
 @lru_cache(maxsize=8)  # a redactor is made for every prompt and ingest, nearly always with the default rules
 def _finder_of(rules: tuple[Rule, ...]) -> _Finder:
     return _Finder(rules)
-
-
-def _rare_letters(literals: Sequence[str]) -> list[str]:
-    """A few letters of which each literal holds one, the rarest in texts last."""
-    # `find` gives -1 for a letter that is not among the common ones: % 999 puts it at the end.
-    anchors = sorted(set("".join(literals)), key=lambda letter: _COMMON.find(letter) % 999)
-    for letter in tuple(anchors):
-        others = set(anchors).difference(letter)
-        if not any(others.isdisjoint(literal) for literal in literals):
-            anchors.remove(letter)
-    return anchors
 
 
 def _compiled(kind: str, expression: str) -> Rule:

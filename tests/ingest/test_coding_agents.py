@@ -197,9 +197,8 @@ def test_what_claude_prints_as_stream_json_is_a_run_with_its_sub_agents(tmp_path
         line("user", "2", [*result("t1", "1 failed", is_error=True), *result("t2", "done")]),
         line("assistant", "3", use("t3", "Read", path="a"), parent="t2", id="m2", model="m"),
         line("assistant", "4", use("t4", "Write", path="a"), id="m3", model="m"),
-        line("user", "5", result("t4", "not this time", is_error=True)),
-        {"type": "result", "subtype": "success", "is_error": False, "session_id": "s", "result": "done",
-         "permission_denials": [{"tool_name": "Write", "tool_use_id": "t4", "tool_input": {}}]},
+        line("user", "5", result("t4", "Claude requested permissions to use Write, but you haven't granted it yet.", is_error=True)),
+        {"type": "result", "subtype": "success", "is_error": False, "session_id": "s", "result": "done"},
     ]  # fmt: skip
     runs, rejected = read(write(tmp_path / "out.jsonl", *records))
     assert rejected == []

@@ -15,7 +15,6 @@ from hepm.ingest.fields import (
     is_list,
     is_object,
     object_at,
-    objects_at,
     plain_text,
     text_at,
     value_at,
@@ -83,9 +82,7 @@ class _Transcript:
             parent = self._of_record.get(text_at(record, "parentUuid"))
             if uuid and parent is not None:
                 self._of_record[uuid] = parent  # a link in the chain of messages
-            if record.get("type") == "result":
-                _take_denials(record, self._by_key.get(_session_id(record)))
-            elif record.get("subtype") == "init":
+            if record.get("subtype") == "init":
                 id = _session_id(record)
                 self._known(id, id).folder = text_at(record, "cwd")
             return
@@ -159,17 +156,6 @@ def _queued(record: Object) -> str:
     if attached.get("commandMode") != "prompt":  # such as the end of a task in the background
         return ""
     return user_text(plain_text(attached.get("prompt")))
-
-
-def _take_denials(record: Object, session: CodingSession | None) -> None:
-    """Take the calls that were not allowed, which the last record of `claude -p` lists."""
-    for denial in objects_at(record, "permission_denials", "a denial"):
-        id = text_at(denial, "tool_use_id")
-        result = session and session.results.get(id)
-        if result:
-            result["refused"] = True
-        elif session and id in session.results:
-            session.answer(id, None, refused=True)
 
 
 def _take_user(record: Object, content: Any, session: CodingSession) -> None:
