@@ -198,9 +198,9 @@ def named_files(name: str) -> list[Path]:
     files: list[Path] = []
     if glob.has_magic(name):
         for path in sorted(glob.glob(name, recursive=True)):
-            if not os.path.isdir(path):
+            if os.path.isfile(path):  # reading a pipe without a writer never ends
                 files.append(Path(path))
-            elif not name.endswith("**"):  # "**" lists the content of folders itself
+            elif os.path.isdir(path) and not name.endswith("**"):  # "**" lists the content of folders itself
                 files += _files_below(path)
     return files
 
@@ -210,8 +210,9 @@ def _files_below(folder: str) -> Iterator[Path]:
         # In place: so `os.walk` learns where to go on, and in which order.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if not name.startswith(".") and _is_data(name):
-                yield Path(parent, name)
+            path = Path(parent, name)
+            if not name.startswith(".") and _is_data(name) and path.is_file():
+                yield path
 
 
 def regular_files(names: Sequence[object]) -> list[Path] | None:
@@ -236,12 +237,7 @@ def open_source(name: str) -> Iterator[Opened]:
     if not files:
         reason = "no file matches this pattern" if glob.has_magic(name) else "there is no such file or folder"
         yield Rejection(name, None, f"the folder holds {_NO_DATA}" if os.path.isdir(name) else reason)
-    # A folder or a pattern: its files were found, not named.
-    is_search = os.path.isdir(name) or not os.path.exists(name)
     for file in files:
-        if is_search and file.exists() and not file.is_file():  # reading a pipe without a writer never ends
-            yield Rejection(str(file), None, "it is a pipe, a socket or a device: name it itself if it is to be read")
-            continue
         try:
             with file.open("rb") as stream:
                 yield from _open(str(file), file.absolute().as_posix(), stream)

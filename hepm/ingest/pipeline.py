@@ -67,7 +67,7 @@ class IngestReport:
     joined: int = 0
     unread: Counter[str] = field(default_factory=Counter[str])
     unread_in: dict[str, str] = field(default_factory=dict[str, str])
-    _unknown: dict[str, list[int]] = field(default_factory=dict[str, list[int]], repr=False)
+    _unknown: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]], repr=False)
 
     def __str__(self) -> str:
         stored = count_of(self.stored, "run")
@@ -81,15 +81,14 @@ class IngestReport:
 
     def reject(self, rejection: Rejection) -> None:
         """Take a rejection. Files that no reader knows, and that look alike, are one: a folder may hold thousands."""
+        place, files = self._unknown.get(rejection.reason, (len(self.rejected), 0))
         if isinstance(rejection, UnknownFile):
-            known = self._unknown.setdefault(rejection.reason, [len(self.rejected), 0])
-            known[1] += 1
-            if known[1] > 1:
-                first = self.rejected[known[0]]
-                more = f" ({known[1]:,} files look like this)"
-                self.rejected[known[0]] = Rejection(first.file, None, rejection.reason + more)
-                return
-        self.rejected.append(rejection)
+            self._unknown[rejection.reason] = place, files + 1
+        if files:
+            more = f" ({files + 1:,} files look like this)"
+            self.rejected[place] = replace(self.rejected[place], reason=rejection.reason + more)
+        else:
+            self.rejected.append(rejection)
 
     def remark(self, remark: Remark) -> None:
         """Take what a reader says beside its runs."""

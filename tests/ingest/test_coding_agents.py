@@ -191,13 +191,14 @@ def test_what_claude_prints_as_stream_json_is_a_run_with_its_sub_agents(tmp_path
         message = {"role": kind, "content": content, **about}
         return {"type": kind, "uuid": uuid, "session_id": "s", "parent_tool_use_id": parent, "message": message}
 
+    denied = "Claude requested permissions to use Write, but you haven't granted it yet."
     records = [
         {"type": "system", "subtype": "init", "session_id": "s", "cwd": "/w/shop", "tools": ["Bash"], "model": "m"},
         line("assistant", "1", [*use("t1", "Bash", command="pytest"), *use("t2", "Task")], id="m1", model="m"),
         line("user", "2", [*result("t1", "1 failed", is_error=True), *result("t2", "done")]),
         line("assistant", "3", use("t3", "Read", path="a"), parent="t2", id="m2", model="m"),
         line("assistant", "4", use("t4", "Write", path="a"), id="m3", model="m"),
-        line("user", "5", result("t4", "Claude requested permissions to use Write, but you haven't granted it yet.", is_error=True)),
+        line("user", "5", result("t4", denied, is_error=True)),
         {"type": "result", "subtype": "success", "is_error": False, "session_id": "s", "result": "done"},
     ]  # fmt: skip
     runs, rejected = read(write(tmp_path / "out.jsonl", *records))
