@@ -54,8 +54,8 @@ class _Rollout:
     session: CodingSession = field(default_factory=CodingSession)
     begun_at: float = 0.0
     items: Objects = field(default_factory=Objects)
-    told: dict[str, Object] = field(default_factory=dict[str, Object])
-    """What events say of an output, by the id of its call."""
+    declined: set[object] = field(default_factory=set[object])
+    """Ids of calls that events say were refused."""
     open_calls: dict[str, str] = field(default_factory=dict[str, str])
     """Those without an output: the types of their items, by their ids."""
     script: str = ""
@@ -76,50 +76,44 @@ class _Rollout:
             self.script = ""
 
     def note(self, event: Object) -> None:
-        """Take an exit code, and a command that a script runs: "code mode" hides many in one call of `exec`."""
-        item = event.get("item")
+        """Take a refusal, and a command that a script runs: "code mode" hides many in one call of `exec`."""
         kind = text_at(event, "type")
+        item = event["item"] if is_object(event.get("item")) else event
         if kind == "turn_aborted":
             for id, call in self.open_calls.items():
                 self.items.append({"type": f"{call}_output", "call_id": id, "output": "", "status": "aborted"})
             self.open_calls.clear()
-        elif kind == "item_completed" and is_object(item) and item.get("type") == "CommandExecution":
-            if self.script:
-                self.commands.setdefault(self.script, []).append(item)
-            event = {**item, "call_id": text_at(item, "call_id", "id")}
-        elif not kind.endswith("_end"):
-            return
-        told = self.told.setdefault(text_at(event, "call_id"), {})
-        if str(event.get("status")).lower() in REFUSED:
-            told["status"] = "declined"
-        if type(event.get("exit_code")) is int:
-            told["is_error"] = event["exit_code"] != 0
+        elif str(item.get("status")).lower() in REFUSED:
+            self.declined.add(text_at(item, "call_id", "id"))
+        if kind == "item_completed" and self.script and item.get("type") == "CommandExecution":
+            self.commands.setdefault(self.script, []).append(item)
 
     def conversation(self) -> Iterator[Object]:
         """The items, with the commands of a script in its place."""
         for item in self.items:
-            id = item.get("call_id")
-            if not isinstance(id, str):
-                id = ""
+            id = str(item.get("call_id"))
             if item.get("type") == "message" and is_context(item):
                 continue
             if id in self.commands:
                 if "output" not in item:  # the script's own output repeats those of its commands
                     yield from self._commands_of(id)
-            elif "output" in item:
-                yield {**item, **self.told.get(id, {})}
+            elif "output" in item and id in self.declined:
+                yield {**item, "status": "declined"}
             else:
                 yield item
 
     def _commands_of(self, script: str) -> Iterator[Object]:
         """A call and its output for each command of a script."""
         for number, command in enumerate(self.commands[script]):
-            told = self.told.get(text_at(command, "call_id", "id"), {})
-            call: Object = {"call_id": f"{script}/{number}", "at": command.get("at"), **told}
+            call: Object = {"call_id": f"{script}/{number}", "at": command.get("at")}
             arguments = {"command": command.get("command")}
             yield {**call, "type": "function_call", "name": "exec_command", "arguments": arguments}
-            output = plain_text(command.get("aggregated_output"))
-            yield {**call, "type": "function_call_output", "output": output}
+            answer: Object = {"type": "function_call_output", "output": plain_text(command.get("aggregated_output"))}
+            if text_at(command, "call_id", "id") in self.declined:
+                answer["status"] = "declined"
+            if type(command.get("exit_code")) is int:
+                answer["is_error"] = command["exit_code"] != 0
+            yield {**call, **answer}
 
     def begins_anew(self, meta: Object) -> bool:
         """Whether the description of a session is of another one. A fork holds a copy of its origin: both are one run,
@@ -183,23 +177,21 @@ def _take(record: Object, rollouts: list[_Rollout]) -> None:
 
 def _printed(item: Object) -> Objects:
     """The items of the Responses API for one that `codex exec --json` prints: a message, or a call and its output."""
-    kind, status, error = text_at(item, "type"), item.get("status"), item.get("error")
+    kind, id, status = text_at(item, "type"), text_at(item, "id"), item.get("status")
     if kind == "agent_message":
         return [{"type": "message", "role": "assistant", "content": text_at(item, "text")}]
+    name, key = _PRINTED_CALLS.get(kind, ("", ""))
+    arguments: Any = {key: item.get(key)}
     if kind == "mcp_tool_call":
-        name = f"mcp__{text_at(item, 'server')}__{text_at(item, 'tool')}"
-        arguments, output = item.get("arguments"), item.get("result") or error
-    elif kind in _PRINTED_CALLS:
-        name, *keys = _PRINTED_CALLS[kind]
-        arguments, output = {key: item.get(key) for key in keys}, item.get("aggregated_output") or error
-    else:
+        name, arguments = f"mcp__{text_at(item, 'server')}__{text_at(item, 'tool')}", item.get("arguments")
+    if not name:
         return []
+    output = value_at(item, "result|aggregated_output|error")
     if is_object(output):
         output = plain_text(output.get("content") or output.get("message"))
-    id = text_at(item, "id")
     answer: Object = {"type": "function_call_output", "call_id": id, "output": output or "", "status": status}
     if status in ("completed", "failed"):
-        answer["is_error"] = status == "failed" or bool(error) or item.get("exit_code") not in (0, None)
+        answer["is_error"] = status == "failed" or bool(item.get("error")) or item.get("exit_code") not in (0, None)
     return [{"type": "function_call", "call_id": id, "name": name, "arguments": arguments}, answer]
 
 
