@@ -139,7 +139,8 @@ class Traces:
         if known is not None and known != id:
             before = self._conversations.pop((namespace, known), None)
             if before:
-                spans.take(before)
+                for span in before:
+                    spans.add(span)
                 self._runs.discard(known, namespace=namespace)
         self._of_trace[namespace, trace] = id
         return id
@@ -212,7 +213,7 @@ class Traces:
         spans = self._conversations.pop((namespace, id), None)
         if spans is None:
             return
-        for trace in spans.traces:
+        for trace in {span.trace for span in spans}:
             self._of_trace.pop((namespace, trace), None)
 
 

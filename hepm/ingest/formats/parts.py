@@ -226,25 +226,22 @@ class _Messages:
     def add_item(self, item: Object) -> None:
         """Add an item of the Responses API."""
         kind = str(item.get("type", "message"))
-        about: Object = {}
-        if "at" in item:
-            about["at"] = item["at"]
-        if kind == "message" and "role" in item:
+        is_call = kind in _ITEMS
+        # After results, or what another wrote, a call begins a message.
+        if (kind == "message" and "role" in item) or (is_call and (self._results or self._role != "assistant")):
             self.end_step()
-            self._begin(about, item["role"])
-            content = item.get("content")
-            parts = content if is_list(content) else [content]
-            self._texts = [part_text(part) for part in parts if isinstance(part, str) or is_object(part)]
-        elif kind in _ITEMS:
-            # After results, or what another wrote, a call begins a message.
-            if self._results or self._role != "assistant":
-                self.end_step()
-                self._begin(about, "assistant")
+            about: Object = {"at": item["at"]} if "at" in item else {}
+            self._begin(about, item.get("role", "assistant"))
+        if is_call:
             own = {key: item[key] for key in _OF_OWN_TOOLS if item.get(key)}
             self._calls.append(call_in({"name": kind.removesuffix("_call"), "operation": own, **item}))
             # The API runs tools of MCP servers itself, and writes the result into the call.
             if kind == "mcp_call" and not item.keys().isdisjoint(("output", "error")):
                 self._add_result({**item, "is_error": bool(item.get("error"))}, with_call=False)
+        elif kind == "message" and "role" in item:
+            content = item.get("content")
+            for part in content if is_list(content) else [content or ""]:
+                self.add(part)
         elif kind.endswith(_OUTPUT) and "call_id" in item:
             self._add_result(item, with_call=False)
             result = self._results[-1]

@@ -15,7 +15,7 @@ from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
 from hepm.ingest.joining import joined, mark_key
-from hepm.ingest.records import Item, Items, ReadOptions, RecordError, filled, graded
+from hepm.ingest.records import Items, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Trajectory, TurnMark
 
@@ -94,21 +94,6 @@ class Spans:
     def __iter__(self) -> Iterator[TraceSpan]:
         return iter(self._spans.values())
 
-    @property
-    def traces(self) -> set[str]:
-        """Ids of the traces."""
-        return {trace for trace, _ in self._spans}
-
-    @property
-    def names(self) -> Counter[str]:
-        """How many spans there are of each name."""
-        return Counter([span.name for span in self._spans.values()])
-
-    def take(self, others: Spans) -> None:
-        """Take the spans of others, too."""
-        for span in others._spans.values():
-            self.add(span)
-
     def add_score(self, trace: str, score: Score) -> None:
         """Take an evaluation of a trace."""
         self._scores.setdefault(trace, []).append(score)
@@ -140,7 +125,7 @@ class Spans:
                 # A tool that only asks a model, or only calls functions, is no agent.
                 is_run = has_calls and has_models
             if is_run:
-                yield self._item(id, [*traces.values()], origin)
+                yield origin.built(id, {}, partial(self._run, id, [*traces.values()], origin))
 
     def _add_events(self) -> None:
         """Give messages that were logged to their spans, which may be in another file."""
@@ -153,25 +138,22 @@ class Spans:
                     span.given += event.given
                     span.answer += event.answer
 
-    def _item(self, id: str, traces: Sequence[Sequence[TraceSpan]], origin: RunOrigin) -> Item:
-        def build(_: Object) -> Trajectory:
-            """The run that all traces make together; RecordError if they are not of one."""
-            whole = joined([self._part(id, spans, origin.options) for spans in traces])
-            if whole is None:
-                raise RecordError("its traces are of several users, disagree, or are too many for one conversation")
-            return origin.run(
-                id,
-                whole.turns,
-                whole.outcome,
-                environment=whole.environment,
-                model=whole.model,
-                user=whole.user,
-                ended_at=whole.ended_at,
-                tags=whole.tags,
-                tools=whole.tools,
-            )
-
-        return origin.built(id, {}, build)
+    def _run(self, id: str, traces: Sequence[Sequence[TraceSpan]], origin: RunOrigin, _: Object) -> Trajectory:
+        """The run that all traces make together; RecordError if they are not of one."""
+        whole = joined([self._part(id, spans, origin.options) for spans in traces])
+        if whole is None:
+            raise RecordError("its traces are of several users, disagree, or are too many for one conversation")
+        return origin.run(
+            id,
+            whole.turns,
+            whole.outcome,
+            environment=whole.environment,
+            model=whole.model,
+            user=whole.user,
+            ended_at=whole.ended_at,
+            tags=whole.tags,
+            tools=whole.tools,
+        )
 
     def _part(self, id: str, spans: Sequence[TraceSpan], options: ReadOptions) -> Trajectory:
         """What one trace holds of a conversation."""
@@ -380,8 +362,9 @@ def span_reader(name: str, recognises: Callable[[Document], bool], add: Add) -> 
         yield from document.take(partial(add, spans))
         runs = list(spans.runs(document))
         yield from runs
-        if not runs and spans.names:
-            names = ", ".join([f"{name[:40]!r}" for name, _ in spans.names.most_common(_SHOWN)])
-            yield document.rejected(None, f"{_NO_RUN.format(spans.names.total())} They are named {names}")
+        times = Counter(span.name for span in spans)
+        if not runs and times:
+            names = ", ".join([f"{name[:40]!r}" for name, _ in times.most_common(_SHOWN)])
+            yield document.rejected(None, f"{_NO_RUN.format(times.total())} They are named {names}")
 
     return Reader(name, recognises, read)
