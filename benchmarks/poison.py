@@ -35,8 +35,9 @@ from parts.hostile import HONEST, needed
 from parts.measured import about, options
 
 from hepm import Memory, Trajectory, Turn
-from hepm.ingest import Rejection, read_runs
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import Rejection
 from hepm.policy import Hybrid
 from hepm.policy.query import Floors
 

@@ -15,7 +15,9 @@ from collections import Counter
 from pathlib import Path
 
 from hepm import Trajectory
-from hepm.ingest import Redactor, read_runs, shorten
+from hepm.ingest.prepare import shorten
+from hepm.ingest.reading import read_runs
+from hepm.ingest.redact import Redactor
 from tests.ingest.made_up_secrets import PLACES, left_of, samples
 
 

@@ -37,7 +37,8 @@ from parts.measured import about, options, ten_domains
 
 from hepm.evals.domains import Domain, DomainRun, fold_of
 from hepm.evals.metrics import Bootstrap, interval
-from hepm.ingest import ReadOptions, Rejection, read_runs
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import ReadOptions, Rejection
 from hepm.ingest.transitions import AgentState
 from hepm.lab.environments import Environment, Task, ToolFailed, environment_names, find_environment
 from hepm.memory import Memory

@@ -20,7 +20,7 @@ import pytest
 
 from hepm.cli.commands import COMMANDS, find_command
 from hepm.cli.config import VARIABLES
-from hepm.ingest import READERS, read_runs
+from hepm.ingest.reading import READERS, read_runs
 from hepm.types import Trajectory
 from tests.faults.command import quick
 from tests.papers import rows, uncovered

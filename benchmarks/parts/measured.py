@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hepm.evals.domains import Domain, Record, domains_of
-from hepm.ingest import Rejection, read_runs
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import Rejection
 from hepm.types import Trajectory
 
 TEN_DOMAINS = (

@@ -70,9 +70,9 @@ def ingest(
     """Read recorded runs and store them. You can repeat it: a run is stored once.
     Example: `hepm ingest results/*.json --namespace retail`
     """
-    from hepm.ingest import load_tools
     from hepm.ingest.prepare import IngestOptions
     from hepm.ingest.side_by_side import usable_cores
+    from hepm.ingest.tools import load_tools
 
     config = read_config()
     read = ReadOptions(format=format, reward_key=reward_key, success_key=success_key, **asdict(config.ingest))
@@ -110,7 +110,7 @@ def store_runs(
     as_json: bool,
 ) -> IngestReport:
     """Store runs, with a bar, and print the report. `created` is for a store that is made now."""
-    from hepm.ingest import read_runs
+    from hepm.ingest.reading import read_runs
 
     # Rejects an unknown format before a store is created.
     read_runs([], reading)

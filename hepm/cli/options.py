@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from hepm.graph.store import Store
-    from hepm.ingest import Rejection
+    from hepm.ingest.records import Rejection
     from hepm.memory import Memory
 
 

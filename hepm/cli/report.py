@@ -160,8 +160,8 @@ def _memory_of(runs: tuple[str, ...], place: StorePlace, format: str) -> Generat
         with place.open() as memory:
             yield memory
         return
-    from hepm.ingest import ReadOptions
     from hepm.ingest.prepare import IngestOptions
+    from hepm.ingest.records import ReadOptions
     from hepm.memory import Memory
 
     place.namespace = place.namespace or DEFAULT_NAMESPACE

@@ -65,7 +65,7 @@ def eval_runs(
 def _domains(sources: Sequence[str], format: str) -> list[Domain]:
     """Read the runs, divided by environment; what could not be read is reported on stderr."""
     from hepm.evals.domains import domains_of, read_records, without_repeats
-    from hepm.ingest import ReadOptions
+    from hepm.ingest.records import ReadOptions
 
     with Bar("runs read") as bar:
         records, rejected = read_records(sources, ReadOptions(format=format), on_run=bar.show)

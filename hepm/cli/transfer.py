@@ -109,8 +109,8 @@ def import_(place: StorePlace, paths: tuple[str, ...], as_json: bool) -> None:
 
     Example: `hepm import runs.jsonl --store other.hepm`
     """
-    from hepm.ingest import ReadOptions
     from hepm.ingest.prepare import IngestOptions
+    from hepm.ingest.records import ReadOptions
 
     # Not redacted again: secrets were removed when the runs were first stored.
     report = store_runs(place, ReadOptions("hepm"), IngestOptions(redactor=None), paths, (), {}, as_json=as_json)

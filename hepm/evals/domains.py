@@ -13,15 +13,15 @@ from functools import cached_property
 from hashlib import md5
 from typing import Final, NamedTuple, TypeAlias
 
-from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.formats.exported import Carried
-from hepm.ingest.records import Remark, content_digest
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import ReadOptions, Rejection, Remark, content_digest
 from hepm.ingest.transitions import tool_names
 from hepm.types import START, Outcome, ToolName, Trajectory, Turn
 from hepm.uplift.likeness import group_by_request
 
 Record: TypeAlias = tuple[str, Trajectory]
-"""A trajectory with the name of the format it was read from, as `hepm.ingest.read_runs` gives them."""
+"""A trajectory with the name of the format it was read from, as `hepm.ingest.reading.read_runs` gives them."""
 
 RESULT_CHARS: Final = 400
 """Characters of a tool's result that an event keeps."""

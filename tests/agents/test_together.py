@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from hepm import Memory
-from hepm.ingest import write_run
+from hepm.ingest.formats.hepm import write_run
 from tests.agents.raw import RawEndpoint, raw_endpoint
 from tests.faults.command import hepm
 from tests.faults.killing_servers import Agents, Served, answer

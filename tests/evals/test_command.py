@@ -9,7 +9,7 @@ import pytest
 from hepm.evals.domains import domains_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import find_methods
-from hepm.ingest import write_run
+from hepm.ingest.formats.hepm import write_run
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 from tests.cli.chats import chats, write
 from tests.faults.command import one_sentence, quick

@@ -13,7 +13,7 @@ from hepm.cli.reports import eval_runs
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods
 from hepm.evals.report import EvalReport, tables
-from hepm.ingest import write_run
+from hepm.ingest.formats.hepm import write_run
 from tests.evals.logs import domain, run
 from tests.runs import trajectory
 

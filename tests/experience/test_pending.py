@@ -16,7 +16,7 @@ from hepm.experience.moment import Moment
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, PENDING, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.ingest import ReadOptions
+from hepm.ingest.records import ReadOptions
 from hepm.report.check import confirmed
 from tests.faults.command import quick
 from tests.report.desk import desk_runs

@@ -13,8 +13,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hepm.ingest import ReadOptions, Rejection, read_runs, write_run
-from hepm.ingest.records import Remark
+from hepm.ingest.formats.hepm import write_run
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import ReadOptions, Rejection, Remark
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.name for path in GOLDEN.iterdir())

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hepm.ingest import ReadOptions, Rejection, read_runs
-from hepm.ingest.records import Remark
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import ReadOptions, Rejection, Remark
 from hepm.types import Trajectory
 from tests.ingest.golden import source, values
 

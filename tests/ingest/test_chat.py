@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hepm.errors import InputError
-from hepm.ingest import ReadOptions
 from hepm.ingest.formats.turns import GrowingConversation, read_messages
+from hepm.ingest.records import ReadOptions
 from hepm.types import Outcome
 from tests.ingest.samples import CHAT, changed, read, read_one, write
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from hepm.ingest import ReadOptions
-from hepm.ingest.records import content_digest
+from hepm.ingest.records import ReadOptions, content_digest
 from hepm.ingest.transitions import transitions
 from tests.ingest.samples import read, read_one, write
 from tests.ingest.transcripts import CLAUDE_CODE, CODEX, claude, item, result, said, use

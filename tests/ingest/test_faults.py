@@ -14,8 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.ingest import ReadOptions, Redactor, Rejection, read_runs, shorten, write_run
-from hepm.ingest.records import MAX_PARALLEL
+from hepm.ingest.formats.hepm import write_run
+from hepm.ingest.prepare import shorten
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import MAX_PARALLEL, ReadOptions, Rejection
+from hepm.ingest.redact import Redactor
 from hepm.types import Trajectory, Turn
 from tests.ingest.samples import BFCL_QUESTION, CHAT, ONE_DOCUMENT, TAU, read, read_one, read_reason, write
 

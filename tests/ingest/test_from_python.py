@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from hepm import Memory, Trajectory, from_messages
 from hepm.errors import InputError
-from hepm.ingest import ReadOptions
+from hepm.ingest.records import ReadOptions
 from hepm.types import Tool
 from tests.ingest.samples import AGENTDOJO, ATIF, CHAT, ONE_DOCUMENT, TAU, TAU2, write
 from tests.runs import exported_runs, trajectory

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.ingest import ReadOptions
+from hepm.ingest.records import ReadOptions
 from tests.ingest.golden import CASES, expected, lines_of, reading, source
 from tests.ingest.test_faults import check, mutate, scratch
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.errors import FormatError
-from hepm.ingest import parse_run, write_run
+from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.ingest.records import content_digest
 from hepm.types import START, Outcome, Tool, ToolCall, Trajectory, Turn
 from tests.ingest.samples import read, read_one, read_reason

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory
-from hepm.ingest import write_run
+from hepm.ingest.formats.hepm import write_run
 from tests.faults.command import quick
 from tests.runs import trajectory
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
-from hepm.ingest import ReadOptions, read_runs
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.outcome import RULES, verdict_of
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import ReadOptions
 from tests.ingest.transcripts import claude, result, use
 
 Call = tuple[str, dict[str, Any], str, bool | None]

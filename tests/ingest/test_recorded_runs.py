@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hepm.ingest import Redactor, Rejection, parse_run, read_runs, shorten, write_run
+from hepm.ingest.formats.hepm import parse_run, write_run
+from hepm.ingest.prepare import shorten
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import Rejection
+from hepm.ingest.redact import Redactor
 from hepm.types import JSON, Trajectory
 
 pytestmark = pytest.mark.xdist_group("recorded_runs")  # the runs are read once

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hepm.errors import InputError
-from hepm.ingest import DEFAULT_RULES, Redactor
+from hepm.ingest.redact import DEFAULT_RULES, Redactor
 from hepm.types import JSON, Outcome, ToolCall, Trajectory, Turn
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory, Trajectory, Turn
-from hepm.ingest import Redactor, redact
+from hepm.ingest import redact
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.redact import Redactor
 from tests.runs import trajectory
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwx0123456789"

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Memory
-from hepm.ingest import DEFAULT_RULES, Redactor
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.redact import DEFAULT_RULES, Redactor
 from hepm.ingest.secret_rules import LONG_WORD
 from hepm.types import JSON, ToolCall, Trajectory, Turn
 from tests.ingest.made_up_secrets import PLACES, left_of, lines, samples

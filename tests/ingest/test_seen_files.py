@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from hepm import Memory
-from hepm.ingest import ReadOptions, reading
+from hepm.ingest import reading
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.records import ReadOptions
 from tests.ingest.samples import write
 from tests.ingest.transcripts import CLAUDE_CODE, claude, result, use
 

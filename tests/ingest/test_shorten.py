@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.ingest import shorten
+from hepm.ingest.prepare import shorten
 from hepm.types import ToolCall, Trajectory, Turn
 
 texts = st.text(max_size=30)

@@ -13,9 +13,10 @@ from hepm.errors import InputError
 from hepm.evals.domains import domains_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import find_methods
-from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest import prepare as prepare_module
 from hepm.ingest.prepare import IngestOptions, prepare
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import ReadOptions, Rejection
 from hepm.ingest.redact import Redactor
 from hepm.ingest.side_by_side import answers_in_order
 from hepm.types import Trajectory

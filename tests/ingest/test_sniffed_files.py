@@ -87,7 +87,7 @@ def test_a_long_line_through_a_pipe_is_held_in_memory_no_longer_than_a_record_ma
             out.write(piece)
     # Not by getrusage: that begins with what the process held that started this one.
     script = (
-        "from pathlib import Path; from hepm.ingest import read_runs\n"
+        "from pathlib import Path; from hepm.ingest.reading import read_runs\n"
         "kinds = [type(item).__name__ for _, item in read_runs(['-'])]\n"
         "peak = next(line for line in Path('/proc/self/status').read_text().splitlines() if 'VmHWM' in line)\n"
         "print(kinds, int(peak.split()[1]) >> 10)"

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from hepm.errors import FormatError
-from hepm.ingest import READERS, ReadOptions, read_runs
 from hepm.ingest.formats.document import HEAD
+from hepm.ingest.reading import READERS, read_runs
+from hepm.ingest.records import ReadOptions
 from hepm.types import Trajectory
 from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, SIMULATION, TAU, read, read_one, read_reason, write
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.ingest import Rejection
 from hepm.ingest.files import open_source
+from hepm.ingest.records import Rejection
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0/"), min_size=1, max_size=150).filter(
     lambda name: name.strip(".") == name and name.strip() == name

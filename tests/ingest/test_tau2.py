@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hepm.ingest import ReadOptions
+from hepm.ingest.records import ReadOptions
 from tests.ingest.samples import TAU2, read_one, read_reason, write
 
 

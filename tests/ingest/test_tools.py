@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest import load_tools
+from hepm.ingest.tools import load_tools
 from hepm.types import Tool
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hepm import Memory
-from hepm.ingest import ReadOptions
+from hepm.ingest.records import ReadOptions
 from tests.ingest import traces
 from tests.ingest.golden import values
 from tests.ingest.samples import read, read_one, write

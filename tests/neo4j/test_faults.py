@@ -21,7 +21,7 @@ from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.ingest import write_run
+from hepm.ingest.formats.hepm import write_run
 from tests.faults.command import hepm, quick
 from tests.neo4j.conftest import Fallible
 from tests.neo4j_server import Neo4jServer

@@ -14,7 +14,7 @@ from typing import Any, Final
 from hepm.errors import InputError
 from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of, read_records, without_repeats
 from hepm.evals.metrics import find_divergences
-from hepm.ingest import Rejection
+from hepm.ingest.records import Rejection
 from hepm.lab.environments import Episode, Schema, Task
 from hepm.types import SUMMARY_TOOL, Tool, ToolName
 
