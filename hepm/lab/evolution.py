@@ -113,6 +113,7 @@ def evolve(
     *,
     namespace: str = DEFAULT_NAMESPACE,
     iterations: int = ITERATIONS,
+    only: int | None = None,
     seed: int = 0,
     settings: EvolutionSettings | None = None,
     model: Client | None = None,
@@ -124,13 +125,14 @@ def evolve(
 
     Args:
         bank: `Memory.lessons`.
+        only: One of the iterations, from 1, instead of all.
         model: Writes the children (see `hepm.lab.operators`); without one, experiences are only pruned.
         dry_run: Change nothing. A model is asked all the same; its ledger keeps its answers.
     Raises:
         EndpointRefusedError: the model refuses every request. Nothing was changed.
     """
     evolution = Evolution(bank, namespace, seed, settings or EvolutionSettings(), model)
-    return evolution.run(iterations, dry_run=dry_run)
+    return evolution.run(iterations, only=only, dry_run=dry_run)
 
 
 class Evolution:
@@ -160,11 +162,11 @@ class Evolution:
             self._shown[exposure.lesson].append(exposure)
             self._newest[exposure.run] = max(self._newest[exposure.run], self._seq.get(exposure.lesson, -1))
 
-    def run(self, iterations: int, *, dry_run: bool) -> EvolutionReport:
+    def run(self, iterations: int, *, only: int | None = None, dry_run: bool) -> EvolutionReport:
         """Evolve in memory, then store all changes in one, unless it is a dry run."""
         if iterations < 1:
             raise InputError(f"iterations is {iterations}: it must be 1 or more.")
-        for iteration in range(1, iterations + 1):
+        for iteration in [only] if only else range(1, iterations + 1):
             if self._model is not None:
                 self._evolve(self._model, iteration, self._settings.temperature(iteration, iterations))
             if iteration % self._settings.prune_every == 0:

@@ -8,7 +8,7 @@ from typing import Final
 from hepm.cli.bench.running import BenchCommand, chosen_tasks
 from hepm.cli.options import remark, unusable
 from hepm.errors import InputError
-from hepm.lab.bench.replay import HintedPoint, ReplayBench, hinted_points, point_arms
+from hepm.lab.bench.replay import HintsAt, ReplayBench, hints_at, point_arms
 from hepm.lab.environments.recorded import Point, RecordedRuns
 
 POINTS: Final = "100"  # of each environment that runs were recorded in
@@ -22,13 +22,13 @@ def recorded_bench(command: BenchCommand) -> ReplayBench:
     command.refuse_unused("recorded runs")
     arms = point_arms(command.names("off,hybrid,weight,lessons"))
     chosen = _chosen_points(environment, command.agent.tasks or POINTS, command.seed)
-    points: list[HintedPoint] = []
+    hints: HintsAt = {}
     # Memory is made of one domain at a time.
     for domain in environment.domains:
         here = [point for point in chosen if point.event.run.domain == domain.name]
-        points += hinted_points(domain, here, arms)
+        hints |= hints_at(domain, here, arms)
     options = command.options(arms, turns=1, options={"temperature": TEMPERATURE})
-    return command.made(ReplayBench, [hinted.point.task for hinted in points], options, {}, points=points)
+    return command.made(ReplayBench, [point.task for point in chosen], options, {}, points=chosen, hints=hints)
 
 
 def _chosen_points(environment: RecordedRuns, wanted: str, seed: int) -> Sequence[Point]:

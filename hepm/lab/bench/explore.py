@@ -33,7 +33,7 @@ from hepm.lab.bench.models import Model
 from hepm.lab.bench.play import Bench, Stream
 from hepm.lab.environments import place_of
 from hepm.lab.environments.gyms import CREDIT
-from hepm.lab.evolution import ITERATIONS, EvolutionSettings, evolve
+from hepm.lab.evolution import ITERATIONS, evolve
 from hepm.lab.rl.rewards import count_actions
 from hepm.llm import Client
 from hepm.text import count_of, on_one_line
@@ -45,7 +45,7 @@ RoundReport: TypeAlias = Object
 number, episodes, left_out: Of the round; runs; runs that broke off twice.
 success, interval: Share of successful runs, and its 95 % interval over tasks.
 reward, turns, errors, tokens: Means over runs. shown: Share of the runs that memory showed a lesson.
-zones, stages, principles: Lessons that are not retired; `supported` principles are taught by two or more runs.
+zones, stages, principles: Lessons that are not retired.
 evolved: What evolution made, by operator, and what it pruned.
 environments: Of each environment that the tasks are from, the runs, means and zones there (PRIME, tables 1 and 2).
 actions: Of an agent that acts by tags, the mean number in a run of each kind of action (EvolveR, figure 5).
@@ -227,7 +227,6 @@ class Exploration(Bench):
             # An experience of two stages counts in both.
             "stages": {stage: sum(stage in str(one["stage"]) for one in experiences) for stage in STAGES},
             "principles": len(principles),
-            "supported": sum(len(principle.row.sources) > 1 for principle in principles),
             "evolved": evolved,
             "environments": environments,
             "actions": _actions(ended) if self.arm.tagged else {},
@@ -263,39 +262,27 @@ class Exploration(Bench):
                 raise BudgetSpentError("the budget is spent, and runs wait to be distilled: repeat the command.")
 
     def _evolve(self, number: int, memory: KnownMemory, distiller: Client | None) -> Mapping[str, int]:
-        """One iteration at the temperature of its round (PRIME, table 3), once."""
+        """The iteration of its round (PRIME, table 3), once."""
         evolved = partial(
             evolve,
             memory.lessons,
             namespace=memory.namespace,
-            iterations=1,
-            settings=self._evolution_settings(number),
+            iterations=len(self.deals),
+            only=number,
+            seed=self.options.seed,
             model=distiller,
         )
-        seed = self.options.seed + number
         note = f"evolution {number}"
         planned: Any = self.folder.note(note)
         if planned is None:  # noted first: a repeated evolution would be another one
-            plan = evolved(seed=seed, dry_run=True)
+            plan = evolved(dry_run=True)
             if plan.count("unasked"):
                 raise BudgetSpentError("the budget is spent, and experiences wait to evolve: repeat the command.")
             planned = {"id": plan.id, "made": {**plan.kept, "pruned": plan.count("pruned")}}
             self.folder.add_note(note, planned)
         if planned["id"] and not self._is_stored(planned["id"], memory):
-            evolved(seed=seed)
+            evolved()
         return planned["made"]
-
-    def _evolution_settings(self, number: int) -> EvolutionSettings:
-        """Those of one iteration, as hot as this one is among all rounds, which prunes when it is its turn."""
-        whole = EvolutionSettings()
-        hottest = whole.temperature(number, len(self.deals))
-        prunes = number % whole.prune_every == 0
-        return replace(
-            whole,
-            hottest=hottest,
-            coldest=min(hottest, whole.coldest),
-            prune_every=1 if prunes else whole.prune_every,
-        )
 
     def _is_stored(self, evolution: str, memory: KnownMemory) -> bool:
         """Whether a command that was killed stored this evolution: its id is at what it made and retired."""
@@ -382,7 +369,6 @@ _LIBRARY_COLUMNS: Final = {
     "by zone": " / ".join(f"{{0[zones][{zone}]}}" for zone in ZONES),
     "by stage": " / ".join(f"{{0[stages][{stage}]}}" for stage in STAGES),
     "principles": "{0[principles]}",
-    "of 2+ runs": "{0[supported]}",
     "evolved": "{0[made]}",
 }
 _ENVIRONMENT_COLUMNS: Final = {

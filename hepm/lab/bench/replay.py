@@ -7,67 +7,44 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import product
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.agents.wire import Object, objects, resolved, with_hint
 from hepm.errors import InputError
 from hepm.evals.domains import Domain, by_family
 from hepm.experience.prompt import Prompt
-from hepm.lab.bench.arms import OFF, Arm, KnownMemory, find_arms, scratch_memory
+from hepm.lab.bench.arms import OFF, Arm, find_arms, scratch_memory
 from hepm.lab.bench.folder import Ended, Facts, Key
 from hepm.lab.bench.models import tokens_of
 from hepm.lab.bench.play import Bench, Stream, move_of
 from hepm.lab.bench.scores import CHANGED
 from hepm.lab.environments.recorded import Point
-from hepm.llm import Endpoint, Usage
+from hepm.llm import Usage
 from hepm.memory.messages import as_messages
 from hepm.types import Outcome, Trajectory, Turn
 
 _OWN_KEYS: Final = ("is_error", "reward", "recalled")  # of our messages, which endpoints refuse
 
 
-@dataclass(frozen=True, eq=False)
-class HintedPoint:
-    """A point with what memory says there.
+class PointHint(NamedTuple):
+    """What memory says at a point, and how long that took."""
 
-    Attributes:
-        prompts: By arm, from a memory of the other task families.
-        memory_s: Seconds in memory, by arm.
-    """
-
-    point: Point
-    prompts: Mapping[str, Prompt]
-    memory_s: Mapping[str, float] = field(default_factory=dict[str, float])
-
-    def memory_text(self, arm: str) -> str:
-        """What memory says in an arm; "" for nothing."""
-        return self.prompts.get(arm, Prompt()).text
-
-    def body(self, endpoint: Endpoint, options: Mapping[str, Any], arm: str = OFF) -> Object:
-        """The request for the next call, with what memory says in an arm."""
-        messages: list[Object] = []
-        # As an endpoint takes them: without fields of ours, and with arguments as text.
-        for message in as_messages(self.point.event.turns):
-            for own in _OWN_KEYS:
-                message.pop(own, None)
-            for call in message.get("tool_calls", ()):
-                arguments = call["function"]["arguments"]
-                if not isinstance(arguments, str):
-                    call["function"]["arguments"] = json.dumps(arguments)
-            messages.append(message)
-        body = {**options, "model": endpoint.model, "messages": messages, "tools": self.point.tools}
-        prompt = self.prompts.get(arm, Prompt())
-        # As the proxy places it for this endpoint.
-        placement = resolved("auto", endpoint.base_url)
-        return with_hint("chat", body, stable=prompt.stable, present=prompt.present, placement=placement)
+    prompt: Prompt
+    memory_s: float
 
 
-def hinted_points(domain: Domain, points: Sequence[Point], arms: Sequence[Arm], *, folds: int = 5) -> list[HintedPoint]:
-    """The points of a domain with what a memory of the other task families says at each."""
+_SILENT: Final = PointHint(Prompt(), 0.0)
+HintsAt: TypeAlias = dict[tuple[str, str], PointHint]
+"""By point and arm, from a memory of the other task families."""
+
+
+def hints_at(domain: Domain, points: Sequence[Point], arms: Sequence[Arm], *, folds: int = 5) -> HintsAt:
+    """What a memory of the other task families says at the points of a domain, in each arm that remembers."""
     remembering = [arm for arm in arms if arm.remembers]
-    hinted: list[HintedPoint] = []
+    hints: HintsAt = {}
     for split in by_family(domain.runs, folds):
         tested = set(split.test)
         points_of_fold = [point for point in points if point.event.run in tested]
@@ -76,40 +53,30 @@ def hinted_points(domain: Domain, points: Sequence[Point], arms: Sequence[Arm], 
         with scratch_memory() as memory:
             distill = any(arm.lessons for arm in remembering)
             memory.learn([run.trajectory for run in split.train], distill=distill)
-            hinted += [_hinted(point, remembering, memory) for point in points_of_fold]
-    return hinted
-
-
-def _hinted(point: Point, arms: Sequence[Arm], memory: KnownMemory) -> HintedPoint:
-    prompts: dict[str, Prompt] = {}
-    memory_s: dict[str, float] = {}
-    for arm in arms:
-        started = time.perf_counter()  # not time(): the wall clock may step back
-        prompts[arm.name] = memory.prompt(
-            list(as_messages(point.event.turns)),
-            tools=[spec["function"]["name"] for spec in point.tools],
-            environment=point.event.run.trajectory.environment,
-            options=arm.prompt,
-        )
-        memory_s[arm.name] = time.perf_counter() - started
-    return HintedPoint(point, prompts, memory_s)
+            for point, arm in product(points_of_fold, remembering):
+                started = time.perf_counter()  # not time(): the wall clock may step back
+                prompt = memory.prompt(
+                    list(as_messages(point.event.turns)),
+                    tools=[spec["function"]["name"] for spec in point.tools],
+                    environment=point.event.run.trajectory.environment,
+                    options=arm.prompt,
+                )
+                hints[point.key, arm.name] = PointHint(prompt, time.perf_counter() - started)
+    return hints
 
 
 @dataclass(eq=False)
 class ReplayBench(Bench):
-    """Asks a model at points of recorded runs, in each arm; an arm that says nothing there calls what "off" calls.
-
-    Attributes:
-        points: Those of `tested`, in its order.
-    """
+    """Asks a model at points of recorded runs, in each arm; an arm that says nothing there calls what "off" calls."""
 
     _: KW_ONLY
-    points: Sequence[HintedPoint]
+    points: Sequence[Point]
+    hints: HintsAt
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.families = {task.id: task.family for task in self.tested}
-        self._points = {hinted.point.key: hinted for hinted in self.points}
+        self.families = {point.key: point.family for point in self.points}
+        self._points = {point.key: point for point in self.points}
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """Each point in each arm."""
@@ -119,11 +86,35 @@ class ReplayBench(Bench):
         """What asking takes that is not in the folder: exact, but for the answers, as all requests are known."""
         usage = Usage(estimated=True)
         for key in self.plan()[0]:
-            hinted = self._points[key.task]
-            body = hinted.body(self.endpoint, self.options.options, key.arm)
-            if _asked(hinted, key.arm) == key.arm and self.folder.answer(key, 0, body) is None:
+            body = self._body(key)
+            if self._asked(key) == key and self.folder.answer(key, 0, body) is None:
                 usage += Usage(1, tokens_of(body))
         return usage
+
+    def _hint(self, key: Key) -> PointHint:
+        return self.hints.get((key.task, key.arm), _SILENT)
+
+    def _asked(self, key: Key) -> Key:
+        """The run whose request it is: where memory is silent, that of "off", whose answer is not paid for twice."""
+        return key if self._hint(key).prompt.text else key._replace(arm=OFF)
+
+    def _body(self, key: Key) -> Object:
+        """The request for the next call, with what memory says in an arm."""
+        point, prompt = self._points[key.task], self._hint(key).prompt
+        messages: list[Object] = []
+        # As an endpoint takes them: without fields of ours, and with arguments as text.
+        for message in as_messages(point.event.turns):
+            for own in _OWN_KEYS:
+                message.pop(own, None)
+            for call in message.get("tool_calls", ()):
+                arguments = call["function"]["arguments"]
+                if not isinstance(arguments, str):
+                    call["function"]["arguments"] = json.dumps(arguments)
+            messages.append(message)
+        body = {**self.options.options, "model": self.endpoint.model, "messages": messages, "tools": point.tools}
+        # As the proxy places it for this endpoint.
+        placement = resolved("auto", self.endpoint.base_url)
+        return with_hint("chat", body, stable=prompt.stable, present=prompt.present, placement=placement)
 
     def _chain_of(self, key: Key) -> object:
         # A point without memory first: the other arms are compared with that.
@@ -131,11 +122,9 @@ class ReplayBench(Bench):
 
     def _run(self, key: Key, stream: Stream) -> Ended:
         """Ask at one point, and note the answer as a run."""
-        hinted = self._points[key.task]
-        point = hinted.point
-        body = hinted.body(self.endpoint, self.options.options, key.arm)
-        asked = key._replace(arm=_asked(hinted, key.arm))
-        message = self._model.recorded(asked, point.task)(body)["choices"][0]["message"]
+        point, hint = self._points[key.task], self._hint(key)
+        completion = self._model.recorded(self._asked(key), point.task)(self._body(key))
+        message = completion["choices"][0]["message"]
         tools = sorted({call["function"]["name"] for call in objects(message.get("tool_calls"))})
         right = not point.right.isdisjoint(tools)
         off = self.ended.get(key._replace(arm=OFF))
@@ -147,8 +136,8 @@ class ReplayBench(Bench):
             calls=len(tools),
             errors=0,
             moves=(move_of(message),),
-            hints=(hinted.memory_text(key.arm),),
-            memory_s=(hinted.memory_s.get(key.arm, 0.0),),
+            hints=(hint.prompt.text,),
+            memory_s=(hint.memory_s,),
             usage=self.folder.usage(key),
             scores={CHANGED: float(off is not None and json.dumps(tools) != off.run.tags["called"])},
         )
@@ -163,13 +152,6 @@ class ReplayBench(Bench):
             tags={"arm": key.arm, "called": json.dumps(tools)},
         )
         return Ended(key, facts, run)
-
-
-def _asked(hinted: HintedPoint, arm: str) -> str:
-    """The arm whose request it is: where memory is silent, that of "off", whose answer is not paid for twice."""
-    if hinted.memory_text(arm):
-        return arm
-    return OFF
 
 
 def point_arms(names: Sequence[str]) -> list[Arm]:

@@ -119,18 +119,15 @@ class UsersEnvironment:
         """A task for each user, who speaks after the agent's greeting."""
         return [Task(name, "", SYSTEM, family=name) for name in user_names(USERS)]
 
-    def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[User]:
-        """The users of these names; equal seeds give equal preferences, problems and wordings."""
-        return [user for user in self._every(seed, client) if user.name in names]
-
-    def _every(self, seed: int, client: Client | None) -> Sequence[User]:
+    def users(self, *, seed: int, client: Client | None = None) -> Sequence[User]:
+        """All users; equal seeds give equal preferences, problems and wordings."""
         del client  # rules ask no model
         return users_of(USERS, seed=seed, problems=self.problems)
 
     def start(self, task: Task, *, seed: int = 0) -> UserEpisode:
         """A session by itself; the seed chooses its problem. `hepm bench` makes several with what was remembered."""
         # `seed` numbers the trial, which is a session here; the users themselves are those of seed 0.
-        user = self.users([task.id], seed=0)[0]
+        user = next(user for user in self.users(seed=0) if user.name == task.id)
         return UserEpisode(user, seed + 1)
 
     def scripted(self, task: Task) -> Ask:
@@ -154,7 +151,8 @@ class PlayedUsersEnvironment(UsersEnvironment):
         """HEPM_USER_MODEL, at `Endpoint.of_user`."""
         return endpoint_of_user(self.name, "plays the users")
 
-    def _every(self, seed: int, client: Client | None) -> Sequence[User]:
+    def users(self, *, seed: int, client: Client | None = None) -> Sequence[User]:
+        """See `UsersEnvironment.users`."""
         return model_users(USERS, client or Client(self.user), seed=seed, problems=self.problems)
 
     def start(self, task: Task, *, seed: int = 0, ask: Ask | None = None) -> UserEpisode:

@@ -89,8 +89,7 @@ class UserBench(Bench):
     def play(self, model: Model) -> None:
         """As `Bench.play`, and write what a model reflected as rows for a training of reflections."""
         assert isinstance(self.environment, UsersEnvironment)
-        names = [task.id for task in self.tested]
-        users = self.environment.users(names, seed=self.options.seed, client=model.player)
+        users = self.environment.users(seed=self.options.seed, client=model.player)
         self._users = {user.name: user for user in users}
         super().play(model)
         if model.client is None:

@@ -111,10 +111,8 @@ class RuleUser(User):
 
 def users_of(number: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> list[RuleUser]:
     """Users with three compatible preferences each."""
-    users: list[RuleUser] = []
-    for name in user_names(number):
-        users.append(RuleUser(name, drawn_preferences(name, [*PREFERENCES], CONFLICTS, seed=seed), seed, problems))
-    return users
+    drawn = [(name, drawn_preferences(name, [*PREFERENCES], CONFLICTS, seed=seed)) for name in user_names(number)]
+    return [RuleUser(*of_user, seed, problems) for of_user in drawn]
 
 
 def user_names(number: int) -> list[str]:

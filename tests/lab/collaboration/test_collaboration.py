@@ -44,8 +44,8 @@ class Known(UsersEnvironment):
         system = super().tasks()[0].system
         return [Task(user.name, "", system, family=user.name) for user in self.known]
 
-    def users(self, names: Sequence[str], *, seed: int, client: Client | None = None) -> Sequence[RuleUser]:
-        return [user for user in self.known if user.name in names]
+    def users(self, *, seed: int, client: Client | None = None) -> Sequence[RuleUser]:
+        return self.known
 
 
 def bench_of(
