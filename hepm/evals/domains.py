@@ -227,15 +227,13 @@ def _environments_with_user_calls(records: Iterable[Record]) -> set[tuple[str, s
     return both_sides
 
 
-def counted(domains: Iterable[Domain]) -> list[Domain]:
+def counted(domains: Iterable[Domain]) -> Iterator[Domain]:
     """The domains that a count may add: without another view of the runs of one of them."""
     by_name = {domain.name: domain for domain in domains}
-    added: list[Domain] = []
     for name, domain in by_name.items():
         # "telecom+user" beside "telecom" holds the same runs; alone, it counts.
         if not domain.derived or name.removesuffix(_WITH_USER) not in by_name:
-            added.append(domain)
-    return added
+            yield domain
 
 
 def by_request(domain: Domain) -> Domain:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from hepm.evals.metrics import METRICS, Failures, Interval, RescueAndHarm
 from hepm.text import count_of, on_one_line
+from hepm.types import Object
 
 # Below these a verdict would be chance.
 FEWEST_EVENTS: Final = 30
@@ -119,7 +120,7 @@ class EvalReport:
     verdict: str
     enough: bool = True
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Object:
         """As `hepm eval --json` prints it."""
         report = rounded(asdict(self))
         del report["settings"]["seen"]
@@ -134,7 +135,7 @@ class EvalReport:
 def rounded(value: Any) -> Any:
     """A JSON value with its numbers rounded to four digits."""
     if isinstance(value, dict):
-        return {key: rounded(part) for key, part in cast("dict[str, Any]", value).items()}
+        return {key: rounded(part) for key, part in cast("Object", value).items()}
     if isinstance(value, list | tuple):
         return [rounded(part) for part in cast("list[Any]", value)]
     if isinstance(value, float):

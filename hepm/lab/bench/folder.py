@@ -129,7 +129,7 @@ class Folder:
         with self._writing() as db:
             if not any(db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in _PAID):
                 db.execute("DELETE FROM settings")  # of a command that got no answer
-            stored: dict[str, Any] = {}
+            stored: Object = {}
             for name, value in db.execute("SELECT name, value FROM settings"):
                 stored[name] = json.loads(value)
             # Through JSON and back, so that a tuple equals the list that was stored.

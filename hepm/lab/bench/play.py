@@ -68,7 +68,7 @@ class BenchOptions:
     folds: int = 5
     seed: int = 0
     max_turns: int = 30
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any] = field(default_factory=Object)
     turn_rewards: bool = False
     success_from: float = SUCCESS_FROM
 

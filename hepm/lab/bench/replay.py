@@ -87,14 +87,14 @@ class ReplayBench(Bench):
         usage = Usage(estimated=True)
         for key in self.plan()[0]:
             body = self._body(key)
-            if self._asked(key) == key and self.folder.answer(key, 0, body) is None:
+            if self._source_of(key) == key and self.folder.answer(key, 0, body) is None:
                 usage += Usage(1, tokens_of(body))
         return usage
 
     def _hint(self, key: Key) -> PointHint:
         return self.hints.get((key.task, key.arm), _SILENT)
 
-    def _asked(self, key: Key) -> Key:
+    def _source_of(self, key: Key) -> Key:
         """The run whose request it is: where memory is silent, that of "off", whose answer is not paid for twice."""
         return key if self._hint(key).prompt.text else key._replace(arm=OFF)
 
@@ -123,7 +123,7 @@ class ReplayBench(Bench):
     def _run(self, key: Key, stream: Stream) -> Ended:
         """Ask at one point, and note the answer as a run."""
         point, hint = self._points[key.task], self._hint(key)
-        completion = self._model.recorded(self._asked(key), point.task)(self._body(key))
+        completion = self._model.recorded(self._source_of(key), point.task)(self._body(key))
         message = completion["choices"][0]["message"]
         tools = sorted({call["function"]["name"] for call in objects(message.get("tool_calls"))})
         right = not point.right.isdisjoint(tools)

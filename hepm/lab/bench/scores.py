@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain, zip_longest
 from math import comb
 from statistics import fmean, median
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.report import MethodDifference, rounded
 from hepm.lab.bench.folder import Facts
-from hepm.types import SUCCESS_FROM, SUMMARY_TOOL
+from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Object
 
 CHANGED: Final = "changed"
 """A score of points of recorded runs: whether other tools were called there than without memory."""
@@ -166,7 +166,7 @@ class BenchReport:
         """Whether trials are sessions of a user."""
         return any(scores.sessions for scores in self.arms.values())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Object:
         """As `hepm bench --json` prints it."""
         return rounded(asdict(self))
 

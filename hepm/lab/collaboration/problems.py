@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hepm.errors import InputError
 from hepm.lab.collaboration import WRITTEN
 
+Problem: TypeAlias = tuple[str, str]
+"""A problem and its answer."""
 PROBLEMS: Final[Mapping[str, str]] = WRITTEN["problems"]
 """Problems and their answers, which no problem contains."""
 
@@ -90,14 +92,14 @@ def read_problems(file: Path) -> dict[str, str]:
     return problems
 
 
-def _choice(context: str, question: str, options: Sequence[str], right: int) -> tuple[str, str]:
+def _choice(context: str, question: str, options: Sequence[str], right: int) -> Problem:
     """A problem with options, and the right one, counted from 0."""
     listed = [f"{letter}. {option.strip()}" for letter, option in zip(_LETTERS, options, strict=False)]
     asked = " ".join(filter(None, (context.strip(), question.strip())))
     return "\n".join((asked, *listed)), listed[right]
 
 
-def _of_json(text: str) -> list[tuple[str, str]]:
+def _of_json(text: str) -> list[Problem]:
     """One record, a list of them, or one a line."""
     if text.lstrip().startswith("["):
         return [_of_record(record) for record in json.loads(text)]
@@ -106,7 +108,7 @@ def _of_json(text: str) -> list[tuple[str, str]]:
     return [_of_record(record) for record in json.loads(f"[{listed}]")]
 
 
-def _of_record(record: Mapping[str, Any]) -> tuple[str, str]:
+def _of_record(record: Mapping[str, Any]) -> Problem:
     if "options" in record:  # MedQA
         letters = sorted(record["options"])
         options = [str(record["options"][letter]) for letter in letters]
@@ -133,28 +135,24 @@ def _boxed(solution: str) -> str:
     raise ValueError("a box of a solution does not end")
 
 
-def _of_mmlu(text: str) -> list[tuple[str, str]]:
+def _of_mmlu(text: str) -> Iterator[Problem]:
     """Lines of: question, four options, letter."""
-    problems: list[tuple[str, str]] = []
     for row in csv.reader(text.splitlines(keepends=True)):
         if row:
             question, *options, right = row
-            problems.append(_choice("", question, options, _LETTERS.index(right)))
-    return problems
+            yield _choice("", question, options, _LETTERS.index(right))
 
 
-def _of_logiqa(text: str) -> list[tuple[str, str]]:
+def _of_logiqa(text: str) -> Iterator[Problem]:
     """Groups of lines: letter, context, question, four options "A.text"."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # An answer letter, a context, a question and four options.
     if len(lines) % 7:
         raise ValueError("its lines are not groups of seven")
-    problems: list[tuple[str, str]] = []
     for start in range(0, len(lines), 7):
         right, context, question, *marked = lines[start : start + 7]
         options = [option.partition(".")[2] for option in marked]
-        problems.append(_choice(context, question, options, _LETTERS.index(right.upper())))
-    return problems
+        yield _choice(context, question, options, _LETTERS.index(right.upper()))
 
 
 _READERS: Final = {".csv": _of_mmlu, ".txt": _of_logiqa}

@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from hepm.ingest.formats.turns import read_messages
-from hepm.types import Outcome, Suggestions, ToolName, Trajectory
+from hepm.types import Object, Outcome, Suggestions, ToolName, Trajectory
 
 if TYPE_CHECKING:
     from hepm.memory import Memory
@@ -31,14 +31,15 @@ CHECKS: Final = WORDS["checks"]
 CLOSINGS: Final = WORDS["closings"]
 ACTS: Final = WORDS["acts"]
 
-Hints: TypeAlias = "Callable[[DeskRun, tuple[ToolName, ...]], Suggestions]"
+Calls: TypeAlias = tuple[ToolName, ...]
+Hints: TypeAlias = "Callable[[DeskRun, Calls], Suggestions]"
 
 
 @dataclass(frozen=True, slots=True)
 class DeskWay:
     """A sequence of calls for a kind of trouble, and the share of the agents without hints that take it."""
 
-    tools: tuple[ToolName, ...]
+    tools: Calls
     works: bool
     share: float
 
@@ -83,9 +84,9 @@ class DeskRun:
     trouble: str
     kept: str = ""
 
-    def messages(self, calls: Sequence[ToolName]) -> list[dict[str, Any]]:
+    def messages(self, calls: Sequence[ToolName]) -> list[Object]:
         """The conversation after these calls, as OpenAI chat messages."""
-        messages: list[dict[str, Any]] = [{"role": "user", "content": self.user}]
+        messages: list[Object] = [{"role": "user", "content": self.user}]
         for number, tool in enumerate(calls):
             call = {"id": f"c{number}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
             messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
@@ -111,7 +112,7 @@ class Desk:
 
     seed: int
     kinds: tuple[Kind, ...]
-    tools: tuple[ToolName, ...]
+    tools: Calls
     noise: float
     fields: bool = False
 
@@ -155,11 +156,9 @@ class Desk:
             episodes += [self.episode(name, kind, seen=False) for name in names]
         return episodes
 
-    def run(
-        self, episode: DeskRun, hint: Hints | None = None, *, follow: float = 0.0
-    ) -> tuple[tuple[ToolName, ...], bool]:
+    def run(self, episode: DeskRun, hint: Hints | None = None, *, follow: float = 0.0) -> tuple[Calls, bool]:
         """The calls of one agent, and whether it succeeded: it calls the first tool of a hint that it reads."""
-        calls: tuple[ToolName, ...] = ()
+        calls: Calls = ()
         random = Random(f"{self.seed} {episode.name} agent")
         for _ in range(MOST_CALLS):
             reads = random.random() < follow
@@ -181,9 +180,7 @@ class Desk:
         turns = read_messages(episode.messages(calls))
         return Trajectory(name, turns, Outcome(float(label), label), environment="service desk", task=name)
 
-    def behaviour(
-        self, kind: Kind, calls: tuple[ToolName, ...], avoided: Collection[ToolName]
-    ) -> dict[ToolName, float]:
+    def behaviour(self, kind: Kind, calls: Calls, avoided: Collection[ToolName]) -> dict[ToolName, float]:
         """Weights of an agent's own next tools; if it avoids all of those, every other tool weighs the same."""
         begun = [way for way in kind.ways if way.tools[: len(calls)] == calls]
         acts = {*ACTS}.intersection(calls)
@@ -197,9 +194,7 @@ class Desk:
         return dict.fromkeys(others, 1.0) or {calls[-1]: 1.0}
 
 
-def _next_tools(
-    ways: Sequence[DeskWay], calls: tuple[ToolName, ...], avoided: Collection[ToolName]
-) -> dict[ToolName, float]:
+def _next_tools(ways: Sequence[DeskWay], calls: Calls, avoided: Collection[ToolName]) -> dict[ToolName, float]:
     """The next tools of some ways, by share; if agents take none of the ways, each counts the same."""
     tried = [way for way in ways if way.share]
     weights: dict[ToolName, float] = {}
@@ -242,7 +237,7 @@ def hints_from(memory: Memory, desk: Desk, policy: str) -> Hints:
     """Hints of a policy from a memory that does not change meanwhile: equal queries are answered once."""
 
     @cache
-    def ask(episode: DeskRun, calls: tuple[ToolName, ...]) -> Suggestions:
+    def ask(episode: DeskRun, calls: Calls) -> Suggestions:
         return memory.suggest(messages=episode.messages(calls), tools=desk.tools, policy=policy, speak="sure")
 
     return ask
@@ -252,7 +247,7 @@ class DeskMoment(NamedTuple):
     """A moment of a new case, what memory answers, and which tools would lead on there."""
 
     episode: DeskRun
-    calls: tuple[ToolName, ...]
+    calls: Calls
     suggestions: Suggestions
     right: frozenset[ToolName]
 

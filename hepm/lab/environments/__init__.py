@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from hepm.errors import InputError, NotFoundError
-from hepm.types import Turn
+from hepm.types import Object, Turn
 
 if TYPE_CHECKING:
     from hepm.llm import Endpoint
 
-Ask: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+Ask: TypeAlias = Callable[[Object], Object]
 """Gives the chat completion for the body of a request."""
 FROM_SOURCE: Final = ("acebench", "toolsandbox", "tau-bench", "userrl", "users", "recorded", "questions-files")
 """What runs from its authors' checkout, or on files, begins so."""

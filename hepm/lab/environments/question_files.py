@@ -50,9 +50,8 @@ def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
     return questions, given
 
 
-def read_corpus(file: Path) -> list[Paragraph]:
+def read_corpus(file: Path) -> Iterator[Paragraph]:
     """The paragraphs of a corpus: records with title and text, or with `contents` whose first line is the title."""
-    corpus: list[Paragraph] = []
     for number, record in enumerate(_records(file), 1):
         title = str(record.get("title") or "")
         text = record.get("text") or record.get("paragraph_text")
@@ -61,8 +60,7 @@ def read_corpus(file: Path) -> list[Paragraph]:
             title, _, text = contents.partition("\n")
         if not text:
             raise InputError(f"record {number} of {file} has no text: expected title and text, or contents.")
-        corpus.append(Paragraph(title.strip('"'), _joined(text)))
-    return corpus
+        yield Paragraph(title.strip('"'), _joined(text))
 
 
 def _records(file: Path) -> Iterator[Record]:

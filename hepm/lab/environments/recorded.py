@@ -6,7 +6,7 @@ Nothing is executed. Right are the tools that successful runs called at the poin
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -52,10 +52,9 @@ class Point:
         return Task(self.key, self.event.user, family=self.family)
 
 
-def points_in(domain: Domain) -> list[Point]:
+def points_in(domain: Domain) -> Iterator[Point]:
     """The points of a domain: where a failed run diverged from successful ones."""
     known = _known_tools(domain)
-    points: list[Point] = []
     for divergence in find_divergences(domain.runs)[0]:
         # Without a message before it there is nothing to ask a model.
         if not divergence.event.turns:
@@ -65,8 +64,7 @@ def points_in(domain: Domain) -> list[Point]:
             right |= fork.theirs
         # What the agent could call there; the tools of other runs stay out.
         tools = _specs(divergence.event.run, known)
-        points.append(Point(divergence.event, frozenset(right), tools))
-    return points
+        yield Point(divergence.event, frozenset(right), tools)
 
 
 def _known_tools(domain: Domain) -> Mapping[ToolName, Tool]:

@@ -20,7 +20,7 @@ from hepm.ingest.formats.bfcl import json_schema, parse_call
 from hepm.lab.environments import Ask, Schema, Task, ToolFailed, endpoint_of_user
 from hepm.lab.environments.packages import Package
 from hepm.llm import Endpoint
-from hepm.types import Tool, ToolCall, Turn
+from hepm.types import Object, Tool, ToolCall, Turn
 
 _SERVE: Final = Path(__file__).with_name("backends") / "serve.py"
 _LIMIT_S: Final = 300.0
@@ -50,7 +50,7 @@ class Worker:
         Raises:
             EpisodeError: it raised, or the process ended or took too long; the latter two end the process.
         """
-        message: dict[str, Any] = {"do": do, "with": arguments}
+        message: Object = {"do": do, "with": arguments}
         problem: Exception | None = None
         reply = self._exchange(message, do)
         # The backend may ask a model several times before it answers.
@@ -68,7 +68,7 @@ class Worker:
             raise EpisodeError(f"{self._name} raised during {do}: {reply['broke']}")
         return reply["value"]
 
-    def _exchange(self, message: dict[str, Any], do: str) -> dict[str, Any]:
+    def _exchange(self, message: Object, do: str) -> Object:
         assert self._process.stdin
         assert self._process.stdout
         # Killing the process ends the blocking read below.
@@ -164,7 +164,7 @@ class WorkerEpisode:
         self._release(self.worker)
 
 
-def task_of(record: dict[str, Any]) -> Task:
+def task_of(record: Object) -> Task:
     """A task as backends give it: the fields of `Task`; `gold`, if any, as [[CALLS, text], ...].
 
     A call is [tool, arguments], or written as Python, "cd(folder='document')", with the descriptions of `tools`.

@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from hepm.agents.tagged import NO_FLOOR, TaggedAction, observe, principles_text, read_action, tag_instructions
 from hepm.experience.principles import FoundPrinciple
@@ -15,7 +15,7 @@ from hepm.lab.rl.spans import SpanKind, TokenSpan
 from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
 from hepm.text import disarmed
-from hepm.types import DEFAULT_NAMESPACE, START, SUMMARY_TOOL, ToolCall, Turn
+from hepm.types import DEFAULT_NAMESPACE, START, SUMMARY_TOOL, Object, ToolCall, Turn
 
 SUMMARY: Final = tool_schema(
     SUMMARY_TOOL,
@@ -54,7 +54,7 @@ class Acted:
     wrote: Sequence[TokenSpan]
     turn: Turn
     answer: str | None = None
-    messages: Sequence[dict[str, Any]] = ()
+    messages: Sequence[Object] = ()
     by: SpanKind = "tool"
     recalled: str = ""
     cut: bool = False
@@ -195,16 +195,16 @@ def _call(episode: Episode, name: str, text: str, *, summary: bool = False) -> T
         return ToolCall(name, arguments, f"Error: {failed}", True)
 
 
-def _tool_message(call: ToolCall) -> dict[str, Any]:
+def _tool_message(call: ToolCall) -> Object:
     """A result as the model reads it; disarmed, so that no tool can speak as memory does."""
     return {"role": "tool", "name": call.name, "content": disarmed(call.result or "")}
 
 
-def _arguments(text: str) -> dict[str, Any] | None:
+def _arguments(text: str) -> Object | None:
     try:
         arguments = json.loads(text or "{}")  # some models write nothing for a call without arguments
     except (ValueError, RecursionError):  # RecursionError: thousands of open brackets
         return None
     if not isinstance(arguments, dict):
         return None
-    return cast("dict[str, Any]", arguments)
+    return cast("Object", arguments)

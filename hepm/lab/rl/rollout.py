@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from hepm.lab.environments import Environment, Episode, Schema, Task
 from hepm.lab.rl.formats import Format, Sampled, ToolCalls
@@ -17,7 +17,7 @@ from hepm.lab.rl.guidance import Guidance, Guided
 from hepm.lab.rl.spans import SpanKind, TokenSpan
 from hepm.llm.dialect import Dialect, Framed
 from hepm.text import disarmed
-from hepm.types import Turn
+from hepm.types import Object, Turn
 
 Generate: TypeAlias = Callable[[list[list[int]]], Sequence[Sampled]]
 """The next message of the model after each of these streams of tokens."""
@@ -165,7 +165,7 @@ class _Stream:
         request = task.request or self.episode.answer("") or ""
         self.turns.append(Turn("user", request))
         system, tools = self.player.format.opening(task.system, self.episode.tools)
-        messages: list[dict[str, Any]] = []
+        messages: list[Object] = []
         if system:
             messages.append({"role": "system", "content": system})
         messages.append({"role": "user", "content": disarmed(request)})

@@ -16,9 +16,9 @@ from hepm.lab.rl.spans import TokenSpan, row_of
 from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
 from hepm.memory.messages import as_messages
-from hepm.types import DEFAULT_NAMESPACE, Tool, ToolName, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, Object, Tool, ToolName, Trajectory, Turn
 
-Example: TypeAlias = dict[str, Any]
+Example: TypeAlias = Object
 """{"messages": [...], "tools": [...]}, as TRL's `SFTTrainer` takes it: the assistant's messages count in the loss."""
 
 
@@ -131,7 +131,7 @@ def example_of(run: Trajectory) -> Example:
     return {"messages": messages, "tools": [_spec_of(tool) for tool in run.tools]}
 
 
-def _spec_of(tool: Tool) -> dict[str, Any]:
+def _spec_of(tool: Tool) -> Object:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
 

@@ -18,6 +18,7 @@ from hepm.lab.environments import Task
 from hepm.lab.rl.learning import Learner
 from hepm.lab.rl.rollout import Attempt, Player, Rollout, Sampled
 from hepm.lab.rl.spans import Added, row_of
+from hepm.types import Object
 
 
 class MemoryRollouts:
@@ -99,7 +100,7 @@ class MemoryRollouts:
     def _fields(self, trainer: Any) -> dict[str, list[Any]]:
         """One value a rollout in each field, all as long as the completion but the prompt and the reward."""
         filler = trainer._tokenizer.pad_token_id
-        fields: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": [], "env_mask": [], "reward": []}
+        fields: Object = {"prompt_ids": [], "completion_ids": [], "logprobs": [], "env_mask": [], "reward": []}
         for rollout in self.last:
             row = row_of(rollout.spans, added=self.added, absorb=self.absorb)
             fields["prompt_ids"].append(list(row.prompt))

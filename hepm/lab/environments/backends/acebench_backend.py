@@ -7,10 +7,15 @@ import importlib
 import json
 import os
 import re
+from collections.abc import Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+Object = dict[str, Any]
+Call = tuple[str, Object]
+"""A tool and its arguments."""
 
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
@@ -24,10 +29,10 @@ _runs = count()  # the authors' code keeps instances by the id of a run: each ne
 
 
 @cache
-def _records(kind: str) -> dict[str, dict[str, Any]]:
+def _records(kind: str) -> dict[str, Object]:
     """The tasks of a kind by id, with their answers."""
     folder = _SOURCE / "data_all" / "data_en"
-    records: dict[str, dict[str, Any]] = {}
+    records: dict[str, Object] = {}
     for place in (folder, folder / "possible_answer"):
         for line in (place / f"data_agent_{kind}.json").read_text("utf-8").splitlines():
             record = json.loads(line)
@@ -44,17 +49,16 @@ def _constant(file: str, name: str) -> Any:
     raise LookupError(f"{file} assigns no {name}")
 
 
-def _place(record: dict[str, Any]) -> str:
+def _place(record: Object) -> str:
     """How the authors' prompts for a task are named: flights have rules of their own."""
     if "Travel" in record["involved_classes"]:
         return "TRAVEL"
     return "BASE"
 
 
-def tasks(part: str) -> list[dict[str, Any]]:
+def tasks(part: str) -> Iterator[Object]:
     """The tasks of "multi_step", "multi_turn" or "multi_turn-user"."""
     kind, _, mode = part.partition("-")
-    tasks: list[dict[str, Any]] = []
     for id, record in _records(kind).items():
         system = _constant("model_inference/prompt_en.py", f"{_place(record)}_PROMPT_EN")
         request = ""  # the model that plays the user says it
@@ -64,29 +68,28 @@ def tasks(part: str) -> list[dict[str, Any]]:
             request = record["question"]
             gold = [[_ideal_calls(record)[0], ""]]
         family = "-".join(record["involved_classes"])
-        tasks.append({"id": id, "request": request, "system": system.strip(), "family": family, "gold": gold})
-    return tasks
+        yield {"id": id, "request": request, "system": system.strip(), "family": family, "gold": gold}
 
 
-def _ideal_calls(record: dict[str, Any]) -> list[list[tuple[str, dict[str, Any]]]]:
+def _ideal_calls(record: Object) -> list[list[Call]]:
     """The ideal sequences of calls of a task: some have one, others several."""
     stones: list[Any] = record["mile_stone"]
     ways: list[Any] = [stones]
     if any(isinstance(stone, list) for stone in stones):
         ways = stones
-    sequences: list[list[tuple[str, dict[str, Any]]]] = []
+    sequences: list[list[Call]] = []
     for way in ways:
         steps: Any = way
         if isinstance(way, str):
             steps = [way]
-        calls: list[tuple[str, dict[str, Any]]] = []
+        calls: list[Call] = []
         for step in steps:
             calls += calls_of(step)
         sequences.append(calls)
     return sequences
 
 
-def calls_of(text: str) -> list[tuple[str, dict[str, Any]]]:
+def calls_of(text: str) -> list[Call]:
     """The calls of a text such as "[tool(a=1), other()]"; apostrophes in words, as in 'Domino's', may be bare."""
     try:
         parsed = ast.parse(text.strip(), mode="eval").body
@@ -95,7 +98,7 @@ def calls_of(text: str) -> list[tuple[str, dict[str, Any]]]:
     nodes = [parsed]
     if isinstance(parsed, (ast.List, ast.Tuple)):
         nodes = parsed.elts
-    calls: list[tuple[str, dict[str, Any]]] = []
+    calls: list[Call] = []
     for node in nodes:
         if isinstance(node, ast.Call):
             arguments = {word.arg or "": _value(word.value) for word in node.keywords}
@@ -149,8 +152,8 @@ class AceBenchEpisode:
         self._mode = mode
         self._utils: Any = importlib.import_module(f"model_inference.{kind}.{kind}_utils")
         self._id = f"{id}_{next(_runs)}"
-        self._made: list[tuple[str, dict[str, Any]]] = []
-        self._instances: dict[str, Any] = {}
+        self._made: list[Call] = []
+        self._instances: Object = {}
         self._execute([])
         self._conversation: list[dict[str, str]] = []
         if mode:
@@ -172,11 +175,11 @@ class AceBenchEpisode:
             self._instances = instances
         return results
 
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[Object]:
         """The task's tools."""
         return self._record["function"]
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+    def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the text that the authors' code evaluates: no other name may reach it."""
         if tool not in {known["name"] for known in self._record["function"]}:
             return f"there is no tool {tool}", True
@@ -214,7 +217,7 @@ class AceBenchEpisode:
             if name not in self._instances:
                 return 0.0
             kept: Any = self._instances[name].__dict__
-            attributes: dict[str, Any] = {key: kept[key] for key in saved[name] if key in kept}
+            attributes: Object = {key: kept[key] for key in saved[name] if key in kept}
             # Through JSON, as their results are: keys of dictionaries are texts there.
             if not checker({name: json.loads(json.dumps(attributes, default=str))}, wanted)["valid"]:
                 return 0.0
@@ -231,7 +234,7 @@ class AceBenchEpisode:
     def close(self) -> None:
         """Remove what the authors' code keeps of the run in its module."""
         self._instances = {}
-        module: dict[str, Any] = self._utils.__dict__
+        module: Object = self._utils.__dict__
         for name in list(module):
             if name.startswith(f"hepm_{self._id}_"):
                 del module[name]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
+
+Object = dict[str, Any]
 
 PACKAGE = "bfcl_eval"
 _utils: Any = importlib.import_module(f"{PACKAGE}.eval_checker.multi_turn_eval.multi_turn_utils")
@@ -15,18 +18,17 @@ _prompts: Any = importlib.import_module(f"{PACKAGE}.constants.default_prompts")
 _paths: Any = importlib.import_module(f"{PACKAGE}.constants.eval_config")
 
 _names = count()
-_entries: dict[str, dict[str, Any]] = {}
+_entries: dict[str, Object] = {}
 
 
-def tasks(part: str) -> list[dict[str, Any]]:
+def tasks(part: str) -> Iterator[Object]:
     """The questions of a variant, each with its right calls as Python text and the descriptions of its tools."""
     file = f"BFCL_v4_multi_turn_{part or 'base'}.json"
     right = {line["id"]: line["ground_truth"] for line in _lines(_paths.POSSIBLE_ANSWER_PATH / file)}
-    documents: dict[str, list[dict[str, Any]]] = {}
+    documents: dict[str, list[Object]] = {}
     for name, document in _config.MULTI_TURN_FUNC_DOC_FILE_MAPPING.items():
         if name in _config.CLASS_FILE_PATH_MAPPING:  # the others belong to other categories of BFCL
             documents[name] = _lines(_paths.MULTI_TURN_FUNC_DOC_PATH / document)
-    records: list[dict[str, Any]] = []
     for entry in _lines(_paths.PROMPT_PATH / file):
         id: str = entry["id"]
         entry["ground_truth"] = right[id]
@@ -39,11 +41,10 @@ def tasks(part: str) -> list[dict[str, Any]]:
         gold = [[calls, ""] for calls in right[id]]
         # "multi_turn_base_17" is of family 17.
         about = {"family": id.rpartition("_")[2], "gold": gold, "tools": entry["function"]}
-        records.append({"id": id, "request": request, **about})
-    return records
+        yield {"id": id, "request": request, **about}
 
 
-def _lines(path: Any) -> list[dict[str, Any]]:
+def _lines(path: Any) -> list[Object]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -53,14 +54,14 @@ class BfclEpisode:
     def __init__(self, part: str, task: str, seed: int) -> None:
         del seed  # nothing in BFCL is drawn but from seeds of its own
         if task not in _entries:
-            tasks(part)
+            list(tasks(part))
         self._entry = _entries[task]
         self._name = f"episode{next(_names)}"
         self._category = task.rpartition("_")[0]
         self._turns: list[list[list[str]]] = [[]]  # calls by turn and step
         self._run([])
 
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[Object]:
         """Those that are not withheld; {"2": ["mv"]} withholds mv until turn 2, counted from 0."""
         missing: set[str] = set()
         for turn, names in self._entry.get("missed_function", {}).items():
@@ -68,7 +69,7 @@ class BfclEpisode:
                 missing.update(names)
         return [tool for tool in self._entry["function"] if tool["name"] not in missing]
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+    def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the Python text that the package evaluates."""
         known = {document["name"] for document in self._entry["function"]}  # the package runs withheld ones too
         if tool not in known or not all(name.isidentifier() for name in arguments):

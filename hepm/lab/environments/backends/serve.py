@@ -55,7 +55,9 @@ def main() -> None:
             # While an episode runs, requests are its methods; before it, the functions of the backend.
             method: Any = getattr(episode or backend, request["do"], _DEFAULTS.get(request["do"]))
             value: Any = method(*request["with"])
-            if request["do"] == "start":
+            if request["do"] == "tasks":
+                value = list(value)
+            elif request["do"] == "start":
                 episode, value = value, None
             elif request["do"] == "close":
                 episode = None

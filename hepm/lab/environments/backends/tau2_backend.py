@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
+
+Object = dict[str, Any]
 
 importlib.import_module("loguru").logger.remove()  # the package logs every step
 _registry: Any = importlib.import_module("tau2.registry").registry
@@ -22,7 +25,7 @@ SOLO = (
 )
 ALONE = "The user's first message holds all that the user knows and wants; there will be no other. Answer at the end."
 _CUSTOMER = re.compile(r"\b[a-z]+_[a-z]+_\d{4}\b")
-_known: dict[str, dict[str, Any]] = {}
+_known: dict[str, Object] = {}
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
 
@@ -37,7 +40,7 @@ def _complete(*, model: str, caching: bool = False, **body: Any) -> Any:
 _llm.completion = _complete
 
 
-def tasks(part: str) -> list[dict[str, Any]]:
+def tasks(part: str) -> Iterator[Object]:
     """The tasks of a domain: "DOMAIN", "DOMAIN-solo" or "DOMAIN-user"; of "DOMAIN_full" also those to learn from."""
     known, domain, mode = _parts(part)
     system = _system(domain, mode)
@@ -45,7 +48,6 @@ def tasks(part: str) -> list[dict[str, Any]]:
     # Of all tasks, those that the benchmark leaves out are for learning (H-EPM, D: "2.2k tasks").
     train, test = ("full", "base") if known != domain else ("train", "test")
     split_of = dict.fromkeys(splits[train], "train") | dict.fromkeys(splits[test], "test")
-    records: list[dict[str, Any]] = []
     for task in _tasks(known).values():
         if mode == "solo" and not _agent.LLMSoloAgent.check_valid_task(task):
             continue
@@ -57,8 +59,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
             "split": split_of.get(task.id, ""),
             "gold": [] if mode == "user" else _gold(task),
         }
-        records.append(record)
-    return records
+        yield record
 
 
 def _parts(part: str) -> tuple[str, str, str]:
@@ -67,7 +68,7 @@ def _parts(part: str) -> tuple[str, str, str]:
     return known, known.removesuffix("_full"), mode
 
 
-def _tasks(known: str) -> dict[str, Any]:
+def _tasks(known: str) -> Object:
     if known not in _known:
         _known[known] = {task.id: task for task in _registry.get_tasks_loader(known)()}
     return _known[known]
@@ -105,7 +106,7 @@ def _family(domain: str, task: Any) -> str:
 
 
 def _gold(task: Any) -> list[Any]:
-    right: dict[str, Any] = task.evaluation_criteria.model_dump(mode="json")
+    right: Object = task.evaluation_criteria.model_dump(mode="json")
     calls = [[action["name"], action["arguments"]] for action in right["actions"] or ()]
     return [[calls, "\n".join(right["communicate_info"] or ())]]
 
@@ -139,14 +140,14 @@ class Tau2Episode:
             )  # fmt: skip
             self._user_state = self._user.get_init_state()
 
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[Object]:
         """The agent's tools; alone, it has the user's too."""
         tools = self._state.get_tools()
         if self._mode == "solo":
             tools = tools + self._state.get_user_tools()
         return [tool.openai_schema["function"] for tool in tools]
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+    def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call, with a message of its own."""
         call = _message.ToolCall(id=f"call_{len(self._messages)}", name=tool, arguments=arguments)
         [result] = self._make(_message.AssistantMessage(role="assistant", tool_calls=[call]))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterator
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
+
+Object = dict[str, Any]
 
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
@@ -36,15 +39,13 @@ def _known(split: str) -> list[Any]:
     return getattr(importlib.import_module(f"tau_bench.envs.retail.tasks_{split}"), f"TASKS_{split.upper()}")
 
 
-def tasks(part: str) -> list[dict[str, Any]]:
+def tasks(part: str) -> Iterator[Object]:
     """The tasks of both splits, numbered in each."""
     del part
-    records: list[dict[str, Any]] = []
     for split in ("train", "test"):
         for number, task in enumerate(_known(split)):
-            record: dict[str, Any] = {"id": f"{split}-{number}", "request": "", "system": _retail.WIKI}
-            records.append({**record, "family": task.user_id, "split": split})
-    return records
+            record: Object = {"id": f"{split}-{number}", "request": "", "system": _retail.WIKI}
+            yield {**record, "family": task.user_id, "split": split}
 
 
 class TauBenchEpisode:
@@ -59,18 +60,18 @@ class TauBenchEpisode:
         self._state = _retail.MockRetailDomainEnv(user_strategy="human", task_split=split, task_index=int(number))
         self._state.user = _PlayedUser()
 
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[Object]:
         """The agent's tools."""
         return [tool["function"] for tool in self._state.tools_info]
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+    def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call. One that hands the user over to a person ends the run."""
         if self._ended:
             return "the conversation has ended", True
         said = self._step(tool, arguments)
         return said, said.startswith(("Error", "Unknown action"))
 
-    def _step(self, name: str, arguments: dict[str, Any]) -> str:
+    def _step(self, name: str, arguments: Object) -> str:
         done = self._state.step(_action(name=name, kwargs=arguments))
         if done.done:
             self._ended = True

@@ -9,9 +9,12 @@ import json
 import os
 import random
 import re
+from collections.abc import Iterator
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
+
+Object = dict[str, Any]
 
 # The scenarios are set from now on: the clock stands still before they are made, so that runs are equal on any day.
 importlib.import_module("time_machine").travel(
@@ -51,7 +54,7 @@ class _PlayedUser(_user.OpenAIAPIUser):
     def __init__(self) -> None: ...
 
     def model_inference(self, openai_messages: list[Any], openai_tools: Any) -> Any:
-        body: dict[str, Any] = {"messages": openai_messages}
+        body: Object = {"messages": openai_messages}
         if isinstance(openai_tools, list):  # else OpenAI's mark for "not given"
             body["tools"] = openai_tools
         message = ask(body)["choices"][0]["message"]
@@ -60,20 +63,20 @@ class _PlayedUser(_user.OpenAIAPIUser):
         return SimpleNamespace(choices=[SimpleNamespace(message=reply)])
 
 
-def _tool_call(id: str, function: dict[str, Any]) -> Any:
+def _tool_call(id: str, function: Object) -> Any:
     """A call as the authors' code reads it; they make a variable of its id."""
     return SimpleNamespace(id=re.sub(r"\W", "_", f"id_{id}"), function=SimpleNamespace(**function))
 
 
 @cache
-def _scenarios() -> dict[str, Any]:
+def _scenarios() -> Object:
     """Those whose own tools need no paid service, by name."""
     random.seed(0)  # the order of tools is shuffled
     backend = importlib.import_module("tool_sandbox.common.tool_discovery").ToolBackend.DEFAULT
     made = importlib.import_module("tool_sandbox.scenarios").named_scenarios(backend)
     if "RAPID_API_KEY" in os.environ:
         return made
-    offline: dict[str, Any] = {}
+    offline: Object = {}
     for name, scenario in made.items():
         # By the original: variants that only offer a tool of a paid service as a distraction do not need it.
         original = made[_VARIANT.sub("", name)]
@@ -82,23 +85,21 @@ def _scenarios() -> dict[str, Any]:
     return offline
 
 
-def tasks(part: str) -> list[dict[str, Any]]:
+def tasks(part: str) -> Iterator[Object]:
     """The scenarios of one request whose user says nothing else, or with part "user" all."""
-    records: list[dict[str, Any]] = []
     for name, scenario in _scenarios().items():
         if not part and Category.SINGLE_USER_TURN not in scenario.categories:
             continue
         context = scenario.starting_context
         family = _VARIANT.sub("", name)
-        record: dict[str, Any] = {
+        record: Object = {
             "id": name,
             "request": _texts(context, Role.USER, Role.AGENT)[-1],
             "system": "\n".join(_texts(context, Role.SYSTEM, Role.AGENT)),
             "family": family,
             "split": _split_of(family),
         }
-        records.append(record)
-    return records
+        yield record
 
 
 def _split_of(family: str) -> str:
@@ -135,11 +136,11 @@ class ToolSandboxEpisode:
             if row["sender"] == Role.SYSTEM and row["recipient"] == Role.EXECUTION_ENVIRONMENT:
                 self._environment.respond(ending_index=row["sandbox_message_index"])
 
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[Object]:
         """Those that the scenario allows the agent."""
         return [tool["function"] for tool in _convert(_Agent.get_available_tools())]
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+    def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call in the authors' execution environment."""
         self._calls += 1
         known = set(_Agent.get_available_tools())

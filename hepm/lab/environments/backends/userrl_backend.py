@@ -7,10 +7,13 @@ import importlib
 import os
 import random
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+Object = dict[str, Any]
 
 _numpy: Any = importlib.import_module("numpy")
 _parquet: Any = importlib.import_module("pyarrow.parquet")
@@ -25,7 +28,7 @@ _TAU = _ROOT / "gyms" / "utils" / "tau-bench"
 _GYMS = ("travel", "turtle", "function", "tau", "persuade", "intention", "telepathy", "search")
 # Folders of tasks that are not called after their gym, and what the authors' evaluation sets.
 _DATA = {"travel": "travel_multiturn_onechoice", "persuade": "persuasion_multiturn", "search": "bamboogle_multiturn"}
-_SETTINGS: dict[str, dict[str, Any]] = {
+_SETTINGS: dict[str, Object] = {
     "travel": {"one_choice_per_aspect": True, "search_correct_reward": 0.2, "preference_correct_reward": 0.6},
     "turtle": {"success_threshold": 1.0},
     "search": {"eval_method": "llm"},
@@ -52,21 +55,20 @@ def _complete(*, model: str = "", custom_llm_provider: str = "", **body: Any) ->
 
 
 # Before a gym is imported: neither package is installed here.
-modules: dict[str, Any] = sys.modules
+modules: Object = sys.modules
 modules["openai"] = SimpleNamespace(OpenAI=_Client, AsyncOpenAI=_Client)
 modules["litellm"] = SimpleNamespace(completion=_complete)
 
 
 @cache
-def _rows(gym: str, split: str) -> list[dict[str, Any]]:
+def _rows(gym: str, split: str) -> list[Object]:
     """The published tasks; none where a split is not published."""
     file = _ROOT / "data" / _DATA.get(gym, f"{gym}_multiturn") / f"{split}.parquet"
     return _parquet.ParquetFile(file).read().to_pylist() if file.is_file() else []
 
 
-def tasks(part: str) -> list[dict[str, Any]]:
+def tasks(part: str) -> Iterator[Object]:
     """The tasks of a gym, or with part "" of all but those that search the web without a key for it."""
-    records: list[dict[str, Any]] = []
     gyms = [part]
     if not part:
         gyms = [gym for gym in _GYMS if gym != "search" or "SERPER_API_KEY" in os.environ]
@@ -75,8 +77,7 @@ def tasks(part: str) -> list[dict[str, Any]]:
             for number, row in enumerate(_rows(gym, split)):
                 system, user = (message["content"] for message in row["prompt"])
                 record = {"id": f"{gym}-{split}-{number}", "request": user, "system": system, "family": gym}
-                records.append({**record, "split": split, "place": f"userrl-{gym}"})
-    return records
+                yield {**record, "split": split, "place": f"userrl-{gym}"}
 
 
 @cache
@@ -125,11 +126,11 @@ class UserRLEpisode:
         name = "Story" if gym == "turtle" else gym.capitalize()
         self._made = getattr(package, f"{name}Env")(config=config)
 
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[Object]:
         """The authors' one tool."""
         return [_schema()["function"]]
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+    def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Act: the user's reply, or what was found."""
         name, fields = _schema()["function"]["name"], ("choice", "content")
         if tool != name:
@@ -183,7 +184,7 @@ class UserRLEpisode:
 
 
 @cache
-def _schema() -> dict[str, Any]:
+def _schema() -> Object:
     return _yaml.safe_load((_ROOT / "eval" / "schema" / "interact_tool.yaml").read_text("utf-8"))["tool_schema"]
 
 

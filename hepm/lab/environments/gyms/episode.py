@@ -10,17 +10,20 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hepm.lab.environments import Episode, Schema, ToolFailed, tool_schema
+from hepm.types import Object
 
+Record: TypeAlias = Mapping[str, Any]
+"""A task, as in `records`."""
 _DATA: Final = Path(__file__).parents[1] / "data"
 _ENDING: Final = ("answer", "finish", "submit")
 _SENTENCE: Final = re.compile(r"[^.:?!]+[.:?!]*")
 
 
 @cache
-def records(gym: str) -> list[dict[str, Any]]:
+def records(gym: str) -> list[Object]:
     """The tasks of a gym, a line of its file each.
 
     `kind` is the family, `says` what the user says to a topic, by its name in `words.json` or the words themselves, and
@@ -50,7 +53,7 @@ class GymEpisode(Episode):
         score: The reward of the run as it is now, in [0, 1].
     """
 
-    def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
+    def __init__(self, gym: str, record: Record) -> None:
         self.record = record
         self.rules = written("gyms")[gym]
         says: Mapping[str, str] = record.get("says", {})

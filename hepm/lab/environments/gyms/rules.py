@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hepm.lab.environments import ToolFailed
 from hepm.lab.environments.answers import exact_match, plain_answer
-from hepm.lab.environments.gyms.episode import GymEpisode, matched, records, written
+from hepm.lab.environments.gyms.episode import GymEpisode, Record, matched, records, written
 from hepm.lab.environments.island import Paragraph, paragraphs
 from hepm.lab.environments.questions import Corpus
 
@@ -25,7 +25,7 @@ _AROUND: Final = " i think believe guess that it is its this you of are thinking
 class TelepathyEpisode(GymEpisode):
     """A thing is guessed by questions of yes and no, one trait each; the reward is 1 for the right guess."""
 
-    def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
+    def __init__(self, gym: str, record: Record) -> None:
         super().__init__(gym, record)
         self._questions = 0
 
@@ -60,7 +60,7 @@ class TurtleEpisode(GymEpisode):
         return "That is the story." if self.score == 1 else "That is not the whole story."
 
 
-def _share(record: Mapping[str, Any], text: str) -> float:
+def _share(record: Record, text: str) -> float:
     """Of the points of a story, those that a text has."""
     points = record["points"]
     return sum(matched(point, text) for point in points) / len(points)
@@ -160,7 +160,7 @@ class ShopEpisode(GymEpisode):
     policy forbids a change (`change` is empty), it is 1 if none was tried and the agent said so after the look.
     """
 
-    def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
+    def __init__(self, gym: str, record: Record) -> None:
         super().__init__(gym, record)
         self._changes: list[list[str]] = []
         self._seen = self._confirmed = self._refused = False
@@ -206,7 +206,7 @@ class ShopEpisode(GymEpisode):
 class FunctionEpisode(GymEpisode):
     """The value of a hidden function of four integers at a test input; the reward is 1 for the first submission."""
 
-    def __init__(self, gym: str, record: Mapping[str, Any]) -> None:
+    def __init__(self, gym: str, record: Record) -> None:
         super().__init__(gym, record)
         self._asked = 0
 
