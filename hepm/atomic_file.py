@@ -7,6 +7,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from hepm.errors import InputError
 
@@ -18,17 +19,16 @@ def check_output_path(target: Path, what: str) -> None:
         InputError: `target` is a folder, or its folder is missing or not writable.
     """
     real = _real(target)
-    if real.is_dir():
-        fault = errno.EISDIR
-    elif not real.parent.is_dir():
-        fault = errno.ENOENT if not real.parent.exists() else errno.ENOTDIR
-    else:
-        place = real if _is_special(real) else real.parent
-        if os.access(place, os.W_OK):
-            return
-        read_only = os.statvfs(place).f_flag & os.ST_RDONLY if hasattr(os, "statvfs") else 0
-        fault = errno.EROFS if read_only else errno.EACCES
-    raise InputError(f"{what} cannot be written to {target}: {os.strerror(fault)}")
+    try:
+        if real.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not _is_special(real):
+            with TemporaryFile(dir=real.parent):
+                pass
+        elif not os.access(real, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise InputError(f"{what} cannot be written to {target}: {error.strerror}") from error
 
 
 @contextmanager

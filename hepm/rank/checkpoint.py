@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -13,7 +13,7 @@ from urllib.parse import quote
 from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError, InputError, MissingExtraError
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.rows import Float32Array, Header
+from hepm.graph.rows import Float32Array
 from hepm.rank.ranker import Ranker
 from hepm.types import START, ToolName
 
@@ -22,7 +22,6 @@ _log = logging.getLogger("hepm")
 SCHEMA: Final = 1
 _KEY: Final = "hepm"  # one key: the order of several is not kept
 FEWEST_DIVERGENCES: Final = 10
-_FORGOTTEN: Final = 0.5  # share of its tools that may be gone from the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,22 +142,6 @@ class Checkpoint:
             return f"{trained}. The hybrid policy does not use it: whether it gains by it was not measured."
         return f"{trained}. {self.gate.sentence()}"
 
-    def check(self, header: Header, tools: Sequence[ToolName], source: Path) -> None:
-        """Refuse a memory that it does not fit; an older revision of the same memory is fine.
-
-        Raises:
-            InputError: another embedder, or more than half of its tools are gone.
-        """
-        again = "train it again with `hepm rank train`"
-        if (self.embedder, self.dimensions) != (header.embedder, header.dimensions):
-            raise InputError(
-                f"the ranker in {source} reads vectors of {self.embedder!r} ({self.dimensions} numbers), and this "
-                f"memory holds those of {header.embedder!r} ({header.dimensions}): {again}"
-            )
-        gone = len(set(self.tools) - set(tools))
-        if gone > _FORGOTTEN * len(self.tools):
-            raise InputError(f"{gone} of the {len(self.tools)} tools of the ranker in {source} are gone: {again}")
-
 
 class Rankers:
     """A folder of trained rankers; a file that is written again is read again."""
@@ -184,17 +167,20 @@ class Rankers:
         except OSError:
             return None
         key = stat.st_mtime_ns, stat.st_size
-        former_key, ranker = self._loaded.get(mirror.name, (None, None))
-        if former_key != key:
-            ranker = self._load(file, mirror)
-            self._loaded[mirror.name] = key, ranker
-        return ranker
+        if self._loaded.get(mirror.name, (None, None))[0] != key:
+            self._loaded[mirror.name] = key, self._load(file, mirror)
+        return self._loaded[mirror.name][1]
 
     def _load(self, file: Path, mirror: NamespaceMirror) -> Ranker | None:
+        header = mirror.store.header
         try:
             checkpoint = Checkpoint.load(file)
-            tools = [tool.name for tool in mirror.store.tools(namespace=mirror.name)]
-            checkpoint.check(mirror.store.header, tools, file)
+            if (checkpoint.embedder, checkpoint.dimensions) != (header.embedder, header.dimensions):
+                raise InputError(
+                    f"the ranker in {file} reads vectors of {checkpoint.embedder!r} ({checkpoint.dimensions} numbers), "
+                    f"and this memory holds those of {header.embedder!r} ({header.dimensions}): train it again with "
+                    "`hepm rank train`"
+                )
         except HepmError as error:
             # Once: a file is not read again before it changes.
             _log.warning("the hybrid policy goes on without its trained ranker: %s", error)

@@ -6,7 +6,6 @@ failed and a successful run side by side at the step at which they part (`hepm.r
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +77,7 @@ class Fork:
     """A place where runs were lost by a call that others avoided.
 
     Attributes:
-        id: That of the principle which says the same in any environment; a hash for one of a single task.
+        id: That of the principle which says the same in any environment; with the task, for one of a single task.
         where: The situation in words: "after get_order, when get_order says status is delivered".
         after: The last tool; `START` at the start.
         task: The only task that it is about; "" for all.
@@ -220,8 +219,7 @@ def _fork(rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, Labe
     if rule.family:
         task, of_task = _task_of(rule, charged)
         where, line = f"in {of_task}, {where}", ""
-        named = f"{rule.family}\n{principle.text}".encode("utf-8", "replace")
-        id = f"f-{hashlib.blake2b(named, digest_size=8).hexdigest()}"
+        id = f"{id} {rule.family}"
     return Fork(
         id=id,
         where=where,

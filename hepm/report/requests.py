@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.evidence.decisions import LabelledRun
-from hepm.graph.rows import RunAbout
 from hepm.graph.store import Store
 from hepm.report.examples import SHOWN_RUNS, ShownRun
 from hepm.report.forks import task_in_words
@@ -99,28 +98,20 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     families = by_family(runs)
     by_words = list(_failing_words(families))
     named = {run.id for kind in by_words for run in kind.runs}
-    totals = _lost(runs), len(runs)
-    found = [_hard(kind, *totals) for kind in (*by_words, *_failing_tasks(families, *totals, named))]
-    found = sorted(found, key=lambda kind: (-kind.lost, kind.words))[:MOST_KINDS]
-    about = store.about_runs([run.id for kind in found for run in kind.shown], namespace=namespace)
-    return tuple([replace(kind, shown=_with_requests(kind.shown, about)) for kind in found])
-
-
-def _hard(kind: _Kind, all_lost: int, all_runs: int) -> HardRequests:
-    lost = [run.id for run in kind.runs if not run.won]
-    others = (all_lost - len(lost)) / max(all_runs - len(kind.runs), 1)
-    shown = tuple([ShownRun(id, "") for id in lost[-SHOWN_RUNS:]])
-    tried = _tried(kind.runs)
-    return HardRequests(kind.words, kind.task, kind.environment, len(lost), len(kind.runs), others, tried, shown)
+    all_lost, all_runs = _lost(runs), len(runs)
+    found: list[HardRequests] = []
+    for kind in (*by_words, *_failing_tasks(families, all_lost, all_runs, named)):
+        lost = [run.id for run in kind.runs if not run.won]
+        others = (all_lost - len(lost)) / max(all_runs - len(kind.runs), 1)
+        about = store.about_runs(lost[-SHOWN_RUNS:], namespace=namespace)
+        shown = tuple(map(ShownRun.of, about.values()))
+        counts = len(lost), len(kind.runs), others
+        found.append(HardRequests(kind.words, kind.task, kind.environment, *counts, _tried(kind.runs), shown))
+    return tuple(sorted(found, key=lambda kind: (-kind.lost, kind.words))[:MOST_KINDS])
 
 
 def _lost(runs: Iterable[LabelledRun]) -> int:
     return sum(not run.won for run in runs)
-
-
-def _with_requests(runs: Iterable[ShownRun], about: Mapping[str, RunAbout]) -> tuple[ShownRun, ...]:
-    """Those of some runs that are stored, with what was asked for."""
-    return tuple([ShownRun.of(about[run.id]) for run in runs if run.id in about])
 
 
 def _failing_tasks(families: _Families, all_lost: int, all_runs: int, named: set[str]) -> Iterator[_Kind]:
