@@ -69,9 +69,10 @@ class Ranker:
         """The ranker on a memory. It is read again when a tenth of its runs are new, or one was removed."""
         changes, removals = mirror.changes, mirror.removals
         kept = self._kept.get(mirror)
-        if kept is not None and kept.changes == changes:
+        # While one thread reads runs that were only added, the others go on.
+        reading = self._lock.locked()
+        if kept is not None and (kept.changes == changes or (reading and kept.removals == removals)):
             return kept
-        # While one thread reads, the others wait: it is seldom.
         with self._lock:
             kept = self._kept.get(mirror)
             if kept is None or kept.removals != removals or _outgrown(kept.calls, mirror):
