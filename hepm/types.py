@@ -21,7 +21,7 @@ Speak: TypeAlias = Literal["sure", "weighed", "all"]
 """What memory says: only what is right in nine of ten such cases; what is likely, with its chance, for agents that
 weigh hints against what they know; or a ranking of all tools, to look at."""
 Approval: TypeAlias = Literal["review", "auto"]
-"""Whether lessons that a model, an agent or an import wrote wait for a person, or are told at once."""
+"""Whether lessons that a model, an agent or an import wrote wait for a person, or enter prompts at once."""
 PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural"]
 """How next tools are ranked (`hepm.policy.POLICIES`)."""
 Facts: TypeAlias = "Mapping[str, Mapping[str, float]]"

@@ -163,11 +163,20 @@ class LocalModel:
                 calls = [self._call(name, tools[name])]
                 reason = "tool_calls"
             used = len(self._ids) + len(self._encode(self._pending)) - len(ids)
-        content: str | None = text.strip()
-        if calls and not content:
-            content = None
-        message: Object = {"role": "assistant", "content": content, "refusal": None}
+        usage = {
+            "prompt_tokens": len(ids),
+            "completion_tokens": used,
+            "total_tokens": len(ids) + used,
+            "prompt_tokens_details": {"cached_tokens": cached},
+            "cut_tokens": cut,
+        }
+        return self._completion(text.strip(), calls, reason, usage)
+
+    def _completion(self, text: str, calls: list[Object], reason: str, usage: Object) -> Object:
+        """A chat completion; beside calls, an empty text is null."""
+        message: Object = {"role": "assistant", "content": text, "refusal": None}
         if calls:
+            message["content"] = text or None
             message["tool_calls"] = calls
         return {
             "id": f"chatcmpl-{uuid4().hex[:24]}",
@@ -175,13 +184,7 @@ class LocalModel:
             "created": int(time.time()),
             "model": self.name,
             "choices": [{"index": 0, "message": message, "finish_reason": reason, "logprobs": None}],
-            "usage": {
-                "prompt_tokens": len(ids),
-                "completion_tokens": used,
-                "total_tokens": len(ids) + used,
-                "prompt_tokens_details": {"cached_tokens": cached},
-                "cut_tokens": cut,
-            },
+            "usage": usage,
         }
 
     def _encode(self, text: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 A door's types are those of the function that does its work, so that the document cannot say anything else. Routes
 whose form is another's (OpenAI, MCP, Claude Code, OpenTelemetry) are described in `openapi.json`, with the rest of the
-document that no type tells.
+document that no type describes.
 """
 
 from __future__ import annotations

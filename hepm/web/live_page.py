@@ -317,7 +317,7 @@ class _Page:
     def lessons(self, request: Request, asked: LessonsQuery) -> Object:
         """Lessons of a kind that contain every word of a query, those that say the same as one.
 
-        What waits for approval comes first, then what agents are told: principles of most runs first, experiences the
+        What waits for approval comes first, then what prompts show: principles of most runs first, experiences the
         newest first, as are notes.
         """
         kind, words = asked.kind, asked.q.lower().split()
