@@ -36,6 +36,7 @@ warnings.filterwarnings("ignore")
 from hepm import Memory  # noqa: E402
 from hepm.lab.desks.service_desk import make_desk  # noqa: E402
 from hepm.lab.environments import Environment, find_environment  # noqa: E402
+from hepm.lab.rl.dialect import ChatDialect  # noqa: E402
 from hepm.lab.rl.formats import Tags  # noqa: E402
 from hepm.lab.rl.guidance import Guidance  # noqa: E402
 from hepm.lab.rl.learning import Learner, PrincipleLearner  # noqa: E402
@@ -44,7 +45,6 @@ from hepm.lab.rl.rollout import Player  # noqa: E402
 from hepm.lab.rl.sft import COLD_START, example_spans, masked_row, sft_examples  # noqa: E402
 from hepm.lab.rl.spans import row_of  # noqa: E402
 from hepm.lab.rl.trl import MemoryRollouts, environment_reward  # noqa: E402
-from hepm.llm.dialect import ChatDialect  # noqa: E402
 from notebooks.desk_training import (  # noqa: E402
     DeskAgents,
     DeskEnvironment,

@@ -22,12 +22,12 @@ from hepm.lab.desks.service_desk import CHECKS, CLOSINGS, LOOKUPS, Desk
 from hepm.lab.desks.service_desk import DeskRun as Trouble
 from hepm.lab.environments import Task, ToolFailed, tool_schema
 from hepm.lab.environments.island import paragraphs, questions
+from hepm.lab.rl.dialect import Framed, ModelReply
 from hepm.lab.rl.formats import Sampled, ToolCalls
 from hepm.lab.rl.rollout import Attempt, Generate, Player, Rollout
 from hepm.lab.rl.sft import example_of, example_spans
 from hepm.lab.rl.spans import Row, row_of
 from hepm.lab.rl.trl import MemoryRollouts, environment_reward
-from hepm.llm.dialect import Framed, ModelReply
 from hepm.types import (
     BLOCK_END,
     BLOCK_START,

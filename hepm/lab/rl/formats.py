@@ -11,8 +11,8 @@ from typing import Final, NamedTuple, Protocol, cast
 from hepm.agents.tagged import NO_FLOOR, TaggedAction, observe, principles_text, read_action, tag_instructions
 from hepm.experience.principles import FoundPrinciple
 from hepm.lab.environments import Episode, Schema, ToolFailed, tool_schema
+from hepm.lab.rl.dialect import Dialect, ModelReply
 from hepm.lab.rl.spans import SpanKind, TokenSpan
-from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
 from hepm.text import disarmed
 from hepm.types import DEFAULT_NAMESPACE, START, SUMMARY_TOOL, Object, ToolCall, Turn

@@ -12,10 +12,10 @@ from itertools import chain
 from typing import Literal, TypeAlias
 
 from hepm.lab.environments import Environment, Episode, Schema, Task
+from hepm.lab.rl.dialect import Dialect, Framed
 from hepm.lab.rl.formats import Format, Sampled, ToolCalls
 from hepm.lab.rl.guidance import Guidance, Guided
 from hepm.lab.rl.spans import SpanKind, TokenSpan
-from hepm.llm.dialect import Dialect, Framed
 from hepm.text import disarmed
 from hepm.types import Object, Turn
 

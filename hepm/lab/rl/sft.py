@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 from hepm.agents.tagged import read_action, spans_of, tag_instructions
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
+from hepm.lab.rl.dialect import Dialect, ModelReply
 from hepm.lab.rl.spans import TokenSpan, row_of
-from hepm.llm.dialect import Dialect, ModelReply
 from hepm.memory import Memory
 from hepm.memory.messages import as_messages
 from hepm.types import DEFAULT_NAMESPACE, Object, Tool, ToolName, Trajectory, Turn

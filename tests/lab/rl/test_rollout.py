@@ -11,10 +11,10 @@ import pytest
 from hepm import Memory
 from hepm.lab.environments import Environment, Schema, Task
 from hepm.lab.environments.gyms import Gym
+from hepm.lab.rl.dialect import Framed, ModelReply
 from hepm.lab.rl.guidance import Guidance
 from hepm.lab.rl.rollout import Attempt, Player, Sampled
 from hepm.lab.rl.spans import row_of
-from hepm.llm.dialect import Framed, ModelReply
 from hepm.types import SUMMARY_TOOL
 from tests.lab.rl.playing import WORDS, desk, remembering, solving, written
 

@@ -11,6 +11,7 @@ import pytest
 from hepm import Memory
 from hepm.agents.tagged import spans_of
 from hepm.lab.environments import Task, find_environment
+from hepm.lab.rl.dialect import ChatDialect, ModelReply
 from hepm.lab.rl.formats import Sampled, Tags
 from hepm.lab.rl.learning import PrincipleLearner
 from hepm.lab.rl.rewards import tagged_reward
@@ -18,7 +19,6 @@ from hepm.lab.rl.rollout import Attempt, Player, Rollout
 from hepm.lab.rl.sft import cold_start, example_spans
 from hepm.lab.rl.spans import row_of
 from hepm.lab.rl.trl import MemoryRollouts
-from hepm.llm.dialect import ChatDialect, ModelReply
 from notebooks.desk_training import TagDialect, good_messages
 from tests.lab.rl.test_trl import trainer_that
 

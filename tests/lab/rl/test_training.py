@@ -12,6 +12,7 @@ import pytest
 from hepm import Memory
 from hepm.lab.desks.service_desk import make_desk
 from hepm.lab.environments import find_environment
+from hepm.lab.rl.dialect import ModelReply
 from hepm.lab.rl.formats import Sampled, Tags
 from hepm.lab.rl.guidance import Guidance
 from hepm.lab.rl.learning import Learner, PrincipleLearner
@@ -19,7 +20,6 @@ from hepm.lab.rl.rewards import tagged_reward
 from hepm.lab.rl.rollout import Attempt, Player
 from hepm.lab.rl.sft import COLD_START, cold_start, masked_row
 from hepm.lab.rl.trl import MemoryRollouts
-from hepm.llm.dialect import ModelReply
 from notebooks.desk_training import (
     DeskAgents,
     DeskEnvironment,
