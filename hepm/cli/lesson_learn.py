@@ -101,17 +101,13 @@ class _Distillation:
             return runs, [memory.preferences.estimate(self.about_users, **about)]
         from hepm.experience.model_distiller import ModelDistiller
 
-        distiller, judge = self._by_model(kind)
+        distiller, _ = self._by_model(kind)
         if not isinstance(distiller, ModelDistiller):
             if distiller is None:  # all runs are counted
                 return memory.lessons.waiting(kind, namespace=about["namespace"], again=True), []
             return memory.lessons.waiting(f"{kind}/{distiller.name}", **about), []
-        requests = [distiller.estimate(memory.lessons, **about)]
-        # Whether two principles say the same is asked only where their texts are similar: more questions, of which only
-        # a part will be asked.
-        if kind == "principle" and judge is not None:
-            requests.append(memory.principles.estimate(judge, distiller, **about))
-        return memory.lessons.waiting(f"{kind}/{distiller.name}", **about), requests
+        runs = memory.lessons.waiting(f"{kind}/{distiller.name}", **about)
+        return runs, [distiller.estimate(memory.lessons, **about)]
 
     def run(self, kind: LessonKind) -> DistillReport:
         """Distill the lessons of a kind."""
@@ -150,6 +146,8 @@ def _print_estimates(estimates: dict[LessonKind, tuple[int, list[Estimate]]], *,
             print(f"{kind}: {count_of(runs, 'run')} would be looked at")
             for request in requests:
                 print(f"  asking would take {request}")
+            if kind == "principle" and requests:
+                print("  and a short question more for each principle that a known one may say already")
     if as_json:
         print_json(document)
 

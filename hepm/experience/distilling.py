@@ -13,7 +13,7 @@ from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.zones import reward_of
-from hepm.graph.lessons.rows import OUTDATED, Kind, LessonRow
+from hepm.graph.lessons.rows import OUTDATED, Kind
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import batches
 
@@ -60,13 +60,9 @@ class ExtractiveDistiller:
         for task in tasks:
             lessons = distill(task.runs, methods=self.methods)
             taught = [lesson for lesson in lessons if not task.wanted.isdisjoint(lesson.run_ids)]
-            # Runs of the task that are only there for comparison were seen before.
-            # A run without a label waits for it.
-            seen: list[str] = []
-            for run in task.runs:
-                if run.id in task.wanted and reward_of(run.outcome) is not None:
-                    seen.append(run.id)
-            yield Distilled(tuple(taught), tuple(seen))
+            # Runs of the task that are only there for comparison were seen before. A run without a label waits for it.
+            labelled = [run.id for run in task.runs if reward_of(run.outcome) is not None]
+            yield Distilled(tuple(taught), tuple(filter(task.wanted.__contains__, labelled)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +166,10 @@ def _store(
     same, unknown = Matches({}, {})
     if match is not None:
         same, unknown = match(list(fresh.values()))
-    rows: dict[str, LessonRow] = {}
+    rows = {id: lesson.row() for id, lesson in fresh.items() if id not in same and id not in unknown}
     failed: dict[str, str] = {}
     merged = 0
-    # New wordings first: their rows are what others are merged into.
-    for lesson in sorted(lessons, key=lambda lesson: fresh.get(lesson.id) is not lesson):
+    for lesson in lessons:
         # What is the same as one that is the same as a third is this third.
         first = lesson.id
         while first in same:
@@ -184,10 +179,7 @@ def _store(
             continue
         taught[first].update(lesson.run_ids)
         stored = known.get(first)
-        before = rows.get(first) or (stored and stored.row)
-        if before is None:
-            rows[first] = lesson.row()
-            continue
+        before = rows[first] if first in rows or stored is None else stored.row
         if before.retired == OUTDATED:  # its runs no longer count
             before = replace(before, sources=(), retired="", retired_by="")
         after = before.with_sources(lesson.sources)

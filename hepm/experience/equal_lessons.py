@@ -23,15 +23,18 @@ class EqualLessons:
 
     Attributes:
         text: One sentence with its condition.
-        held_back: Why agents are not told so (`UNTOLD`); "" for others.
         lesson: The one that stands for all: the one that came first, so that its id stays.
         lessons: In order of arrival.
     """
 
     text: str
-    held_back: str
     lesson: Principle | Experience
     lessons: tuple[StoredLesson, ...]
+
+    @property
+    def held_back(self) -> str:
+        """Why agents are not told so (`UNTOLD`); "" for others."""
+        return UNTOLD if self.lesson.for_people else ""
 
     @property
     def first(self) -> StoredLesson:
@@ -98,10 +101,7 @@ def equal_lessons(lessons: Iterable[StoredLesson]) -> list[EqualLessons]:
         row, lesson = group[0].row, read[group[0].row.id]
         if several and environments and not is_recipe(row):
             text = f"In {', '.join(environments)}: {text}"  # noqa: PLW2901
-        held_back = ""
-        if lesson.for_people:
-            held_back = UNTOLD
-        equal.append(EqualLessons(text, held_back, lesson, tuple(group)))
+        equal.append(EqualLessons(text, lesson, tuple(group)))
     return equal
 
 

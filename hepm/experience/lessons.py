@@ -41,6 +41,7 @@ COUNTED_ALONE: Final = frozenset((SOLVED_BY, "comes_from", "fails", "replaced_by
 """Predicates that counting alone may claim, as one run may have them by chance."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Taught:
     """A lesson that runs taught: an experience or a principle.
 
@@ -51,14 +52,13 @@ class Taught:
             0 if that was not counted.
     """
 
-    __slots__ = ()
-    sources: tuple[Source, ...]
-    tools: tuple[ToolName, ...]
-    triples: tuple[Triple, ...]
-    conditions: Conditions
-    distilled_by: str
-    tried: int
-    worked: int
+    sources: tuple[Source, ...] = ()
+    tools: tuple[ToolName, ...] = ()
+    triples: tuple[Triple, ...] = ()  # experiences have none
+    conditions: Conditions = ALWAYS
+    distilled_by: str = EXTRACTIVE
+    tried: int = 0
+    worked: int = 0
 
     @property
     def id(self) -> str:
@@ -149,15 +149,8 @@ class Experience(Taught):
     zone: Zone
     stage: str
     reward: float
-    conditions: Conditions = ALWAYS
-    sources: tuple[Source, ...] = ()
-    tools: tuple[ToolName, ...] = ()
-    distilled_by: str = EXTRACTIVE
     parents: tuple[Parent, ...] = ()
     generation: int = 0
-    tried: int = 0
-    worked: int = 0
-    triples = ()  # experiences have none
 
     @property
     def text(self) -> str:
@@ -202,13 +195,6 @@ class Principle(Taught):
 
     kind: PrincipleKind
     text: str
-    triples: tuple[Triple, ...] = ()
-    sources: tuple[Source, ...] = ()
-    tools: tuple[ToolName, ...] = ()
-    conditions: Conditions = ALWAYS
-    distilled_by: str = EXTRACTIVE
-    tried: int = 0
-    worked: int = 0
 
     @property
     def id(self) -> str:

@@ -21,7 +21,7 @@ from hepm.experience.distilling import Matches
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, Principle
 from hepm.graph.rows import Float32Array
-from hepm.llm import Answered, Client, Estimate, Message, Question
+from hepm.llm import Answered, Client, Message, Question
 from hepm.text import quoted
 
 SIMILARITY: Final = 0.85
@@ -101,10 +101,6 @@ class ModelJudge:
                 answers[result.question] = str(result.error)
         literal = zip(questions, judge_literally(pairs), strict=True)
         return [answers.get(question, verdict) for question, verdict in literal]
-
-    def estimate(self, pairs: Sequence[Pair]) -> Estimate:
-        """The most that judging the pairs would cost."""
-        return self.client.estimate(filter(None, map(_question, pairs)))
 
 
 def _question(pair: Pair) -> Question[Sameness] | None:

@@ -248,7 +248,7 @@ def gather(lines: Sequence[str], wishes: Iterable[str | Retraction]) -> list[str
     now = list(lines)
     for wish in wishes:
         if not isinstance(wish, str):
-            now = [line for line in now if not _takes_back(wish, line)]
+            now = [line for line in now if not _takes_back(wish.what, line)]
             continue
         new = wish_of(wish)
         after: list[str] = []
@@ -272,26 +272,15 @@ def _alike(one: Wish, other: Wish) -> bool:
 
 
 class Retraction(NamedTuple):
-    """A wish that a user takes back.
+    """What a user takes back, in the user's words: "I want long answers" of "I no longer want long answers"."""
 
-    Attributes:
-        sense: Whether it was "wanted" or "refused"; "either" if it does not tell, "said" if it names the wish itself.
-        what: In the user's words: "long answers".
-    """
-
-    sense: str
     what: str
 
 
-def _takes_back(retraction: Retraction, line: str) -> bool:
+def _takes_back(what: str, line: str) -> bool:
     """Whether a line is what a user takes back: it is about the same topic, or has little else than the same words."""
-    sense, what = retraction
     back, wish = wish_of(what), wish_of(line)
-    if sense in ("wanted", "refused") and wish.negated != (sense == "refused"):
-        return False
-    if sense == "said" and back.words and back.words <= wish.words:
-        return True
-    for topic in {*back.topics, *(wish.topics.keys() & set(_words(what)))}:
+    for topic in {back.topic, *(wish.topics.keys() & set(_words(what)))}:
         said = wish.topics.get(topic, "").removeprefix("not ")
         # Of "keep it short and put the price first", the price would be lost.
         if (said and said == back.topics.get(topic, said).removeprefix("not ")) and not _COMPOUND.search(line):

@@ -17,22 +17,13 @@ from hepm.experience.counted import learn_by_counting
 from hepm.experience.distilling import Distiller, DistillReport, Progress, distill_into
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle
-from hepm.experience.matching import (
-    NEAREST,
-    SENTENCE_CHARS,
-    TWINS,
-    Judge,
-    Matcher,
-    ModelJudge,
-    judge_literally,
-)
+from hepm.experience.matching import Judge, Matcher, judge_literally
 from hepm.experience.moment import Moment
 from hepm.experience.recipes import Step, tools_of
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.transitions import agent_state
-from hepm.llm import Estimate, Usage
 from hepm.types import DEFAULT_NAMESPACE, START, StateSummary, Suggestions, ToolName, Turn
 
 RETRIEVED: Final = 3
@@ -135,23 +126,6 @@ class Principles:
         )
         counted = learn_by_counting(self._bank, namespace=namespace)
         return replace(report, new=report.new + counted.new, retired=report.retired + counted.retired)
-
-    def estimate(
-        self,
-        judge: ModelJudge,
-        distiller: Distiller,
-        *,
-        namespace: str = DEFAULT_NAMESPACE,
-        again: bool = False,
-    ) -> Estimate:
-        """What judging would cost in `distill`, at most, with one long sentence per run; nothing is asked or stored."""
-        # Of models, as two principles that no model wrote are compared without asking.
-        new = Principle("guiding", "a" * SENTENCE_CHARS, distilled_by="a model")
-        stored = Principle("guiding", "b" * SENTENCE_CHARS, distilled_by="a model")
-        usage = judge.estimate([(new, stored)]).usage
-        tasks = self._bank.tasks(f"principle/{distiller.name}", namespace=namespace, again=again)
-        questions = (NEAREST + TWINS) * sum(len(task.wanted) for task in tasks)
-        return Estimate(sum([usage] * questions, Usage()), paid_before=0)
 
     def search(
         self,

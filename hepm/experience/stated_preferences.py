@@ -188,59 +188,21 @@ _STORY: Final = _pattern(
 )
 
 
-# What takes a wish back, and that it names. A task's words ("I no longer want to cancel my order") take back none.
-_NOT_NOW: Final = r"(?: (?:any ?more|any longer|from now on|now|please))*[.!]*$"
-_RETRACTED: Final = tuple(
-    (sense, re.compile(pattern, re.IGNORECASE))
-    for sense, pattern in (
-        (
-            "said",
-            r"^(?:please )?(?:forget|ignore|disregard|scrap|undo|drop|never ?mind|take back|i take back)(?: about)? "
-            r"(?:what i (?:said|asked|wrote|told you|wanted)|my (?:\w+ )?(?:wish|request|preference|rule|note)s?)"
-            r"(?: \w+)? (?:about|regarding|on|for|of) (.+?)" + _NOT_NOW,
-        ),
-        (
-            "either",
-            r"^(?:please )?(?:never ?mind|forget)(?: about)? (?:the |my |your )?(?!that\b|it\b|what\b)(.+?)" + _NOT_NOW,
-        ),
-        (
-            "wanted",
-            r"^i (?:no longer|don't|do not) (?:want|need|like|prefer|wish for) (?:you to )?(?!to (?!be ))(.+?)"
-            + _NOT_NOW,
-        ),
-        ("wanted", r"^(?:you )?(?:no longer|don't|do not|needn't|need not) (?:(?:have|need) to )?(.+?)" + _NOT_NOW),
-        ("wanted", r"^(?:there's |there is )?no (?:more )?(?:need|reason) (?:to|for you to|for) (.+?)" + _NOT_NOW),
-        (
-            "wanted",
-            r"^(.+?) (?:is|are|isn't|aren't|is not|are not) (?:no longer )?(?:needed|necessary|required|wanted)"
-            + _NOT_NOW,
-        ),
-        (
-            "refused",
-            r"^(?:you (?:can|may) |i'm (?:fine|ok(?:ay)?) with |it's (?:fine|ok(?:ay)?) to )(.+?) again[.!]*$",
-        ),
-        ("wanted", r"\b(?:instead of|rather than) (?:using |giving |writing )?(.+?)[.!]*$"),
-    )
-)
-_LEFT_OFF: Final = re.compile(
-    r"\b(?:no longer|any ?more|any longer|needn't|instead of|rather than|again)\b|^no more|^(?:please )?(?:forget|"
-    r"ignore|disregard|scrap|undo|drop|never ?mind|(?:i )?take back)\b",
+# Takes back a wish that the rest of the sentence names, unless that is about a task ("I no longer want to cancel my
+# order").
+_TAKES_BACK: Final = re.compile(
+    r"\b(?:no longer|needn't)\b(?: (?:need to|needed|necessary|required|wanted)\b)?|\b(?:any ?more|any longer|again)\b|"
+    r"\b(?:don't|do not) (?=.*\b(?:any ?more|any longer)\b)|^(?:there's |there is )?no (?:more )?(?:need|reason)\b|"
+    r"^(?:please )?(?:forget|ignore|disregard|never ?mind|(?:i )?take back)(?! that\b| it\b)"
+    r"(?: what i (?:said|asked|wrote|told you|wanted))?(?: about| regarding)?",
     re.IGNORECASE,
 )
 
 
-_INSTEAD: Final = re.compile(r"\b(?:instead of|rather than)\b", re.IGNORECASE)
-
-
 def retraction_in(plain: str) -> Retraction | None:
     """What a sentence takes back of a user's wishes: "I no longer want long answers"; None of a task, or of nothing."""
-    if _LEFT_OFF.search(plain) is None or _TASK.search(plain):
-        return None
-    for sense, pattern in _RETRACTED:
-        found = pattern.search(plain)
-        if found is not None:
-            return Retraction(sense, found[1])
-    return None
+    rest, times = _TAKES_BACK.subn(" ", plain)
+    return Retraction(rest) if times and not _TASK.search(plain) else None
 
 
 def statements_in(messages: Iterable[str]) -> Iterator[str | Retraction]:
@@ -249,7 +211,6 @@ def statements_in(messages: Iterable[str]) -> Iterator[str | Retraction]:
     A sentence is one if it orders or forbids something in general ("always ...", "don't page anyone at night"), asks
     for a form or manner ("number the steps", "in three sentences"), asks to be asked first, or states a preference
     about the agent; without "I asked before:". Sentences about the present task, the past or other people are none.
-    "tables instead of lists" does both.
     """
     for message in messages:
         for raw in _END.split(_CODE.sub("\n", message[:_READ])):
@@ -264,12 +225,12 @@ def statements_in(messages: Iterable[str]) -> Iterator[str | Retraction]:
             retraction = retraction_in(plain)
             if retraction is not None:
                 yield retraction
-            elif _STORY.search(plain):
+            if retraction is not None or _STORY.search(plain):
                 continue
             order = _REQUEST.sub("", plain)
             if order != plain:  # "Could you always ...?" is no question
                 order = order.rstrip("?")
-            if (retraction is None or _INSTEAD.search(plain)) and _is_standing(plain, order):
+            if _is_standing(plain, order):
                 yield sentence
 
 

@@ -58,9 +58,9 @@ YOUNGER = learned_from("run-1", "Look the order up, and never cancel it.", OLDER
 RULE = Principle(
     "cautionary",
     "After get_order_details, calling cancel_order ended in failure.",
-    (Triple("cancel_order", "fails_after", "get_order_details"),),
-    (Source("run-4", 0.0),),
-    ("find_user_id_by_email",),
+    triples=(Triple("cancel_order", "fails_after", "get_order_details"),),
+    sources=(Source("run-4", 0.0),),
+    tools=("find_user_id_by_email",),
 )
 
 PATIENCE_S = 120

@@ -174,7 +174,13 @@ def test_forgetting_leaves_no_paint_at_tools_that_are_gone_and_nothing_else_sees
 
 def test_painting_and_clearing_leave_lessons_as_they_are(painted: Painted):
     painted.ingest(run_of("one", "find", "get"))
-    rule = Principle("guiding", "Find, then get.", (Triple("find", "followed_by", "get"),), (Source("one"),), ("find",))
+    rule = Principle(
+        "guiding",
+        "Find, then get.",
+        triples=(Triple("find", "followed_by", "get"),),
+        sources=(Source("one"),),
+        tools=("find",),
+    )
     with contextlib.closing(Neo4jStore(painted.login)) as store:
         store.lessons.change(LessonChange(put=[rule.row()]), {}, namespace=painted.namespace)
     around = "MATCH (n {namespace: $ns})-[r:FROM|ABOUT|MENTIONS|RELATES]->(m) RETURN type(r), labels(m) ORDER BY 1, 2"

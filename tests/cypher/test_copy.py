@@ -103,7 +103,7 @@ ADVICE = Experience(
     "in a shop", "called a", "well", "call a", "golden", "exploration", 1,
     sources=(Source("r1", 1.0), Source("never stored")), tools=("a", "never called"),
 )  # fmt: skip
-RULE = Principle("guiding", "Call a.", (Triple("a", "followed_by", "a"), Triple("a", "followed_by", "a")))
+RULE = Principle("guiding", "Call a.", triples=(Triple("a", "followed_by", "a"), Triple("a", "followed_by", "a")))
 WISH = Notes("ann", "- be brief", session="r2")
 
 

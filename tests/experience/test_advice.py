@@ -34,7 +34,7 @@ def rule(
     triples = [Triple(after, "followed_by", better)] if better else []
     triples += [Triple(worse, "fails_after", after)] if worse else []
     names = [f"{text}-{n}" for n in range(runs)] if isinstance(runs, int) else runs
-    return Principle(kind, text, tuple(triples), tuple(Source(name, words=False) for name in names))
+    return Principle(kind, text, triples=tuple(triples), sources=tuple(Source(name, words=False) for name in names))
 
 
 def advises(tool: str, runs: int, text: str = "") -> Principle:
@@ -307,7 +307,7 @@ def test_rules_without_a_tool_that_were_stored_before_are_told_no_more(memory: M
         "In shop, answering without a tool led to success.",
     )
     triples, sources = (Triple("look", "followed_by", "buy"),), (Source("r0", words=False),)
-    old = [Principle("guiding", text, triples, sources, ("buy",)) for text in texts]
+    old = [Principle("guiding", text, triples=triples, sources=sources, tools=("buy",)) for text in texts]
     memory.lessons.change(LessonChange(put=[one.row() for one in old]), namespace=NS)
     assert memory.principles.at(HERE, namespace=NS) == []
     for one in old:

@@ -37,7 +37,7 @@ def rather(better: str, worse: str, *runs: str, kind: PrincipleKind = "guiding")
     words = f"After look, calling {better} rather than {worse} led to success."
     if kind == "cautionary":
         words = f"After look, calling {worse} rather than {better} ended in failure."
-    return Principle(kind, words, triples, tuple(map(Source, runs)), ("look", better, worse))
+    return Principle(kind, words, triples=triples, sources=tuple(map(Source, runs)), tools=("look", better, worse))
 
 
 GOOD = rather("buy", "drop", "r0")

@@ -31,7 +31,9 @@ MESSAGES = [
 
 def principle(text: str, **more: Any) -> Principle:
     triples = (Triple("get_order", FOLLOWED_BY, "wire_money"),)
-    made = Principle("guiding", text, triples, (Source("elsewhere"),), ("get_order", "wire_money"), **more)
+    made = Principle(
+        "guiding", text, triples=triples, sources=(Source("elsewhere"),), tools=("get_order", "wire_money"), **more
+    )
     return replace(made, distilled_by="some-model")
 
 

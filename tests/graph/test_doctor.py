@@ -37,7 +37,11 @@ RUNS = [
 ]
 LESSON = Experience("a refund", "look", "well", "ask first", "golden", "exploration", 1.0, sources=(Source("one"),))
 RULE = Principle(
-    "guiding", "Look before you buy.", (Triple("look", "followed by", "buy"),), (Source("two"),), ("look",)
+    "guiding",
+    "Look before you buy.",
+    triples=(Triple("look", "followed by", "buy"),),
+    sources=(Source("two"),),
+    tools=("look",),
 )
 NOTES = Notes("ann", "- short answers", session="five")
 EXPERIENCE = LESSON.row().id

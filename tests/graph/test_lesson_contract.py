@@ -58,7 +58,9 @@ def experience(lesson: str, *runs: str, **changes: object) -> Experience:
 def principle(text: str, *runs: str) -> Principle:
     triples = (Triple("look", "followed by", "buy"), Triple("drop", "fails after", "look"))
     sources = tuple(Source(run) for run in runs or ("won",))
-    return Principle("guiding", text, triples, sources, ("look",), Conditions(("shop",)))
+    return Principle(
+        "guiding", text, triples=triples, sources=sources, tools=("look",), conditions=Conditions(("shop",))
+    )
 
 
 def put(store: Store, *rows: LessonRow, namespace: str = NS, **more: object) -> None:
@@ -249,7 +251,9 @@ def test_an_outcome_counts_once_whenever_and_however_often_it_is_told_and_a_corr
 
 def counted(text: str, *triples: Triple, tried: int = 6) -> LessonRow:
     sources = tuple(Source(run, words=False) for run in ("won", "lost"))
-    return Principle("guiding", text, triples, sources, ("look", "buy"), tried=tried, worked=tried).row()
+    return Principle(
+        "guiding", text, triples=triples, sources=sources, tools=("look", "buy"), tried=tried, worked=tried
+    ).row()
 
 
 def test_a_counted_lesson_that_its_run_ignored_is_credited_with_nothing(filled: Store) -> None:

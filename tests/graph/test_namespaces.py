@@ -143,7 +143,9 @@ LESSON_WRITES: dict[str, Callable[[LessonStore, str], Any]] = {
     "put_answers": lambda lessons, ns: lessons.put_answers([Answer("other", "distill", "r1", "", "")], namespace=ns),
     "forget_user": lambda lessons, ns: lessons.forget_user("u", namespace=ns),
 }
-LESSON = Principle("guiding", "mine: look before you buy", (Triple("a", "followed by", "b"),), (Source("r1"),)).row()
+LESSON = Principle(
+    "guiding", "mine: look before you buy", triples=(Triple("a", "followed by", "b"),), sources=(Source("r1"),)
+).row()
 CHILD = Principle("guiding", "theirs: look", sources=(Source("r1"),)).row()
 NOTES = Notes("u", "- mine").row()
 OTHER_VECTOR = HashingEmbedder().embed(["other"])[0]

@@ -138,7 +138,9 @@ def test_hints_that_most_sessions_never_follow_are_told_though_some_do(memory: M
 
 def add_lessons(memory: Memory) -> list[str]:
     sentences = [f"Call look before: {number} wishes." for number in range(10)]
-    rows = [Principle("guiding", sentence, (), (Source("r0", 1.0),), ("look",)).row() for sentence in sentences]
+    rows = [
+        Principle("guiding", sentence, sources=(Source("r0", 1.0),), tools=("look",)).row() for sentence in sentences
+    ]
     memory.lessons.change(LessonChange(put=rows))
     return [row.id for row in rows]
 

@@ -88,7 +88,7 @@ def test_aliases_of_an_alias_are_of_the_tool_itself_and_make_no_circle(store: St
 def test_a_renamed_tool_keeps_its_description_and_its_lessons(store: Store) -> None:
     replay = fill(store, *RUNS).replay
     store.describe([Tool("find", "Finds flights.", {"type": "object"})], namespace=NS)
-    lesson = Principle("guiding", "Open what you find.", (), (Source("r1"),), ("find",)).row()
+    lesson = Principle("guiding", "Open what you find.", sources=(Source("r1"),), tools=("find",)).row()
     (vector,) = HashingEmbedder().embed([lesson.text])
     store.lessons.change(LessonChange(put=[lesson]), {lesson.text: vector}, namespace=NS)
     store.add_alias("find", "find_flights", namespace=NS, replay=replay, rename=True)

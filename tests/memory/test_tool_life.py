@@ -59,7 +59,9 @@ def test_no_policy_suggests_a_retired_tool(memory: Memory, policy: str) -> None:
 def test_lessons_follow_aliases_and_never_recommend_a_retired_tool(memory: Memory) -> None:
     written = PromptOptions(suggestions=0, as_written=True)
     sources = tuple(Source(run, words=False) for run in ("r0", "r2"))
-    lesson = Principle("guiding", "Search after the login.", (Triple("login", FOLLOWED_BY, "search"),), sources)
+    lesson = Principle(
+        "guiding", "Search after the login.", triples=(Triple("login", FOLLOWED_BY, "search"),), sources=sources
+    )
     memory.lessons.change(LessonChange(put=[lesson.row()]))
 
     def told(after: str) -> str:

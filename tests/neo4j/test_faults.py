@@ -103,7 +103,11 @@ def test_while_the_server_is_gone_suggestions_go_on_and_writes_are_refused(
         assert before
         sources = tuple(Source(run.id, words=False) for run in known[:2])
         rule = Principle(
-            "guiding", "After look, this.", (Triple("look", "followed_by", before[0]),), sources, distilled_by="small"
+            "guiding",
+            "After look, this.",
+            triples=(Triple("look", "followed_by", before[0]),),
+            sources=sources,
+            distilled_by="small",
         )
         plain.lessons.change(LessonChange(put=[rule.row()]), namespace="gone")
         assert [one.id for one in plain.principles.at(("look",), namespace="gone")] == [rule.id]

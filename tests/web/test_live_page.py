@@ -39,9 +39,9 @@ def principle(text: str, source: str, target: str) -> Principle:
     return Principle(
         "guiding",
         text,
-        (Triple(source, "followed_by", target),),
-        (Source("run-0", 1.0), Source("run-1", 1.0)),
-        (source, target),
+        triples=(Triple(source, "followed_by", target),),
+        sources=(Source("run-0", 1.0), Source("run-1", 1.0)),
+        tools=(source, target),
     )
 
 
