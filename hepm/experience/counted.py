@@ -199,14 +199,14 @@ def advising(
 
 
 def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: str) -> list[Principle]:
-    """Principles with the rewards and environments of the runs behind them, without runs that are gone."""
+    """Principles with the outcomes and environments of the runs behind them, without runs that are gone."""
     bare = list(principles)
-    ids = list(dict.fromkeys(chain.from_iterable(principle.run_ids for principle in bare)))
-    runs = {run.id: run for run in bank.runs(ids, namespace=namespace)}
+    ids = dict.fromkeys(chain.from_iterable(principle.run_ids for principle in bare))
+    runs = bank.store.about_runs(list(ids), namespace=namespace)
     recorded: list[Principle] = []
     for principle in bare:
         behind = [runs[id] for id in principle.run_ids if id in runs]
-        sources = tuple(Source(run.id, run.outcome.reward, words=False) for run in behind)
+        sources = tuple([Source(run.id, float(run.success is True), words=False) for run in behind])
         environments = {run.environment for run in behind}
         conditions = principle.conditions
         if "" not in environments:

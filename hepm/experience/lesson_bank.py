@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from itertools import chain, groupby
 from threading import Lock
 from typing import Final, Literal, TypeAlias, cast
@@ -41,12 +42,17 @@ _READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
 _MAX_WAITING: Final = 10_000  # writes that wait for the store
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TaskRuns:
     """The stored runs of one task; `wanted` are those to learn from, the others are for comparison."""
 
-    runs: Sequence[Trajectory]
     wanted: frozenset[str]
+    read: Callable[[], Sequence[Trajectory]]
+
+    @cached_property
+    def runs(self) -> Sequence[Trajectory]:
+        """All of them, read when they are first asked for."""
+        return self.read()
 
 
 class LessonBank:
@@ -273,18 +279,7 @@ class LessonBank:
 
     def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> int:
         """How many runs a step has not seen; with `again`, how many there are."""
-        return sum(len(wanted) for _, wanted in self._tasks(step, namespace, again))
-
-    def _tasks(self, step: str, namespace: str, again: bool) -> Iterator[tuple[builtins.list[str], frozenset[str]]]:
-        """The runs of each task, and those of them that a step has not seen; with `again` none counts as seen."""
-        seen: Collection[str] = ()
-        if not again:
-            seen = self.store.lessons.answered_runs(step, namespace=namespace)
-        # A run without a task is a task of its own, named by its id. The store lists runs of one task together.
-        by_task = groupby(self.store.runs_by_task(namespace=namespace), key=lambda run: (run[0], run[1] or run[2]))
-        for _, group in by_task:
-            ids = [run for _, _, run in group]
-            yield ids, frozenset(ids).difference(seen)
+        return sum(len(task.wanted) for task in self.tasks(step, namespace=namespace, again=again))
 
     def tasks(
         self,
@@ -299,9 +294,16 @@ class LessonBank:
         Args:
             runs: Only the tasks of these, of which all runs are wanted.
         """
-        for ids, wanted in self._tasks(step, namespace, again or runs is not None):
+        seen: Collection[str] = ()
+        if not again and runs is None:
+            seen = self.store.lessons.answered_runs(step, namespace=namespace)
+        # A run without a task is a task of its own, named by its id. The store lists runs of one task together.
+        by_task = groupby(self.store.runs_by_task(namespace=namespace), key=lambda run: (run[0], run[1] or run[2]))
+        for _, group in by_task:
+            ids = [run for _, _, run in group]
+            wanted = frozenset(ids).difference(seen)
             if wanted and (runs is None or not wanted.isdisjoint(runs)):
-                yield TaskRuns(self.runs(ids, namespace=namespace), wanted)
+                yield TaskRuns(wanted, partial(self.runs, ids, namespace=namespace))
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given, each with the label that it counts with, without those that are gone.

@@ -140,12 +140,7 @@ class Matcher:
         unknown: dict[str, str] = {}
         # Rank by rank, the questions of one rank together: most principles need no second one.
         for rank in range(NEAREST + TWINS):
-            asked: list[Pair] = []
-            for new, near in candidates:
-                if new.id not in same and rank < len(near):
-                    asked.append((new, near[rank]))
-            if not asked:
-                break
+            asked = [(new, near[rank]) for new, near in candidates if new.id not in same and rank < len(near)]
             for (principle, other), verdict in zip(asked, self.judge(asked), strict=True):
                 if isinstance(verdict, str):
                     unknown.setdefault(principle.id, f"whether its principle is new was not found out: {verdict}")

@@ -251,14 +251,14 @@ def check_triples(triples: Iterable[Triple], comparison: RunComparison) -> None:
         # What the runs beside it did better, or worse, may be claimed of a run.
         followed |= set(product(contrast.after or (START,), contrast.better))
         failed |= set(product(contrast.after or (START,), contrast.worse))
+    if not comparison.well:
+        failed |= followed
     for triple in triples:
         for before, after, advised in next_calls([triple]):
-            why_not = ""
-            if not advised and (before, after) not in failed and comparison.well:
-                why_not = "the run succeeded"
-            elif (before, after) not in followed and (advised or (before, after) not in failed):
+            if (before, after) not in (followed if advised else failed):
                 why_not = f"{after} was not called right after {before}"
-            if why_not:
+                if comparison.well and not advised:
+                    why_not = "the run succeeded"
                 raise ValueError(f"({', '.join(triple)}) is not what the run shows: {why_not}")
 
 

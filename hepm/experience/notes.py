@@ -9,6 +9,8 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Final, NamedTuple
 
+from hepm.experience.transcript import plain
+
 NOTES_CHARS: Final = 4_000
 """All notes of a user: about 1,000 tokens of every prompt."""
 LINE_CHARS: Final = 300
@@ -104,10 +106,7 @@ def cleaned(text: str) -> str:
     """A text as one line: no control characters, no repeated spaces, at most 300 characters."""
     # Cut before: a text may have megabytes, and white space in a row becomes one blank.
     printable = "".join(character if character.isprintable() else " " for character in text[: 4 * LINE_CHARS])
-    line = " ".join(printable.split())
-    if len(line) <= LINE_CHARS:
-        return line
-    return line[: LINE_CHARS - 1].rstrip() + "…"
+    return plain(printable, LINE_CHARS)
 
 
 def key_words(text: str) -> frozenset[str]:

@@ -203,10 +203,9 @@ class Principles:
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self._bank.mirror.namespace(namespace).marks, after, ())
         moment = Moment(after, names, history, state, environment=environment)
-        principles = self.about(moment, namespace=namespace)
-        best = moment.best([principle for principle in principles if moment.agrees(principle, Suggestions())], k)
+        agreed = [one for one in self.about(moment, namespace=namespace) if moment.agrees(one, Suggestions())]
         known = self._bank.lessons(namespace)
-        stored = filter(None, (known.get(principle.id) for principle in best))
+        stored = filter(None, (known.get(principle.id) for principle in moment.best(agreed, k)))
         return list(map(FoundPrinciple.of, stored))
 
     def about(self, here: Moment, *, namespace: str = DEFAULT_NAMESPACE) -> list[Principle]:

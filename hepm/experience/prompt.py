@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Final, NamedTuple
 
 from hepm.experience.experiences import RETRIEVED, Experiences
@@ -186,15 +186,10 @@ def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
     """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
     ran = [turn.ran for turn in turns if turn.ran]
     for call in chain.from_iterable(ran[-1:]):
-        if not call.error:
-            continue
-        failures = 0
-        for earlier in reversed(list(chain.from_iterable(ran))):
-            if (earlier.name, earlier.arguments) == (call.name, call.arguments):
-                if not earlier.error:
-                    break
-                failures += 1
-        if failures >= REPEATED:
+        made = [call.name, call.arguments]
+        errors = [one.error for one in chain.from_iterable(ran) if [one.name, one.arguments] == made]
+        failures = len(list(takewhile(bool, reversed(errors))))
+        if call.error and failures >= REPEATED:
             return FailedWay(call.name, 0, 0, repeats=failures)
     return None
 

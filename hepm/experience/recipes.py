@@ -83,23 +83,22 @@ class _Met(NamedTuple):
 def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     """The recipes of each environment and project. What several projects teach holds in all of them."""
     # A command that works in one project may fail in another one of the same environment.
-    grouped: defaultdict[tuple[str, str], list[Trajectory]] = defaultdict(list)
+    grouped: defaultdict[Conditions, list[Trajectory]] = defaultdict(list)
     for run in runs:
-        grouped[run.environment, run.tags.get("project", "")].append(run)
+        project = run.tags.get("project")
+        environments = (run.environment,) if run.environment else ()
+        grouped[Conditions(environments, preconditions=(f"{IN_PROJECT}{project}",) if project else ())].append(run)
     recipes: dict[str, Principle] = {}
-    for (environment, project), runs_of_project in grouped.items():
-        for recipe in learn_recipes(runs_of_project, Conditions((environment,) if environment else ()))[:MOST_RECIPES]:
-            conditions = recipe.conditions
+    for where, runs_there in grouped.items():
+        for recipe in learn_recipes(runs_there, where)[:MOST_RECIPES]:
             known = recipes.get(recipe.id)
-            if known is not None:
-                sources = (*known.sources, *recipe.sources)
-                tried, worked = known.tried + recipe.tried, known.worked + recipe.worked
-                recipes[recipe.id] = replace(recipe, sources=sources, tried=tried, worked=worked)
-            elif project:
-                of_project = (f"{IN_PROJECT}{project}", *conditions.preconditions)
-                recipes[recipe.id] = replace(recipe, conditions=replace(conditions, preconditions=of_project))
-            else:
+            if known is None:
                 recipes[recipe.id] = recipe
+                continue
+            anywhere = replace(recipe.conditions, preconditions=recipe.conditions.preconditions[-1:])
+            sources = (*known.sources, *recipe.sources)
+            tried, worked = known.tried + recipe.tried, known.worked + recipe.worked
+            recipes[recipe.id] = replace(recipe, conditions=anywhere, sources=sources, tried=tried, worked=worked)
     return list(recipes.values())
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, key_words, lost, text_of, wish_of
+from hepm.experience.stated_preferences import SENTENCE_END
 from hepm.experience.transcript import within
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
@@ -32,8 +33,6 @@ wish and a request that belong together, five and four pass; of 91 others, one a
 """
 
 _WORD: Final = re.compile(r"\w+")
-# Ends of sentences and lines.
-_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 # What chat templates of models read as the beginning or end of a message.
 _TOKEN: Final = re.compile(r"<(?=[|/<]?\w+[|>])|\[(?=/?INST)")
 # How a user begins who did not accept the reply before.
@@ -181,7 +180,7 @@ def recalled(bank: LessonBank, lines: Sequence[str], context: str, k: int) -> li
     compared_text, floor = str, DENSE_FLOOR
     if bank.lexical:
         compared_text, floor = _sorted_key_words, LEXICAL_FLOOR
-    parts = dict.fromkeys(map(compared_text, [context, *_END.split(context)[-20:]]))
+    parts = dict.fromkeys(map(compared_text, [context, *SENTENCE_END.split(context)[-20:]]))
     queries = list(filter(str.strip, parts))
     wishes = list(filter(compared_text, lines))
     if not queries or not wishes:

@@ -22,7 +22,7 @@ def _any(words: str) -> str:
 
 
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|^>.*$", re.DOTALL | re.MULTILINE)
-_END: Final = re.compile(r"(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<=[.!?])\s+|\n+")
+SENTENCE_END: Final = re.compile(r"(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<=[.!?])\s+|\n+")
 _OPENING: Final = _pattern(
     r"^(?:(?:and|but|so|also|ok(?:ay)?|hi|hey|hello|thanks|thank you|great|well|actually|yes|no worries|oh|sorry|btw|"
     r"one more thing)\b[\s,.!:;-]*)+"
@@ -213,7 +213,7 @@ def statements_in(messages: Iterable[str]) -> Iterator[str | Retraction]:
     about the agent; without "I asked before:". Sentences about the present task, the past or other people are none.
     """
     for message in messages:
-        for raw in _END.split(_CODE.sub("\n", message[:_READ])):
+        for raw in SENTENCE_END.split(_CODE.sub("\n", message[:_READ])):
             sentence = _OPENING.sub("", cleaned(raw)).strip()
             reminder = _REMINDER.match(sentence.replace("’", "'"))
             if reminder is not None:
