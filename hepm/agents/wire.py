@@ -303,12 +303,12 @@ def without_foreign_hints(api: Api, body: Object) -> Object:
 def _without_foreign_hints(message: Object) -> Object:
     if message.get("role") in ("system", "developer", "assistant", "model") or message.get("type") == "reasoning":
         return message
-    read = {key: message[key] for key in _READ if key in message}
-    # Compared by identity: an unchanged request keeps the very objects, and so the client's own bytes.
-    changed = without_foreign_hint(read)
-    if changed is read:
-        return message
-    return {**message, **changed}
+    for key in _READ:
+        # Compared by identity: an unchanged request keeps the very objects, and so the client's own bytes.
+        harmless = without_foreign_hint(message.get(key))
+        if harmless is not message.get(key):
+            message = {**message, key: harmless}  # noqa: PLW2901
+    return message
 
 
 def without_foreign_hint(value: Any) -> Any:
