@@ -307,7 +307,7 @@ def _without_foreign_hints(message: Object) -> Object:
         # Compared by identity: an unchanged request keeps the very objects, and so the client's own bytes.
         harmless = without_foreign_hint(message.get(key))
         if harmless is not message.get(key):
-            message = {**message, key: harmless}  # noqa: PLW2901
+            message = {**message, key: harmless}
     return message
 
 

@@ -404,7 +404,21 @@ class Memory(OpenedMemory):
             state_known = for_user(now.state, user)
         available = _names_of(tools)
         names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
-        suggestions = self._hints(now, state_known, available, names, options=options, namespace=namespace)
+        suggestions = Suggestions()
+        if options.needs_suggestion:
+            suggestions = self._suggest(
+                now.after,
+                now.history,
+                state_known,
+                available,
+                k=max(options.suggestions, 1),
+                policy=options.policy,
+                floors=floors_of(self.speak or "sure"),
+                namespace=namespace,
+                names=names,
+            )
+            if now.repeated is not None and options.policy == "hybrid":  # the papers' policies say what the papers say
+                suggestions = replace(suggestions, warnings=(*suggestions.warnings, now.repeated))
         recollector = Recollector(
             self.lessons.told_to(token),
             now,
@@ -420,34 +434,6 @@ class Memory(OpenedMemory):
         if run:
             self.lessons.show(run, prompt.lessons, namespace=namespace)
         return prompt
-
-    def _hints(
-        self,
-        now: TurnState,
-        state: StateSummary | None,
-        available: Sequence[ToolName] | None,
-        names: ToolNames,
-        *,
-        options: PromptOptions,
-        namespace: str,
-    ) -> Suggestions:
-        """The tools to try next, of a prompt."""
-        if not options.needs_suggestion:
-            return Suggestions()
-        found = self._suggest(
-            now.after,
-            now.history,
-            state,
-            available,
-            k=max(options.suggestions, 1),
-            policy=options.policy,
-            floors=floors_of(self.speak or "sure"),
-            namespace=namespace,
-            names=names,
-        )
-        if now.repeated is None or options.policy != "hybrid":  # the papers' policies say what the papers say
-            return found
-        return replace(found, warnings=(*found.warnings, now.repeated))
 
     def shortlist(
         self,

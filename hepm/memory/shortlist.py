@@ -228,11 +228,6 @@ class Shortlists:
         with self._lock:
             self._of(namespace).missed.append(missed)
 
-    def miss_rate(self, *, namespace: str) -> MissRate:
-        """Of the latest sessions of this process."""
-        with self._lock:
-            return self._of(namespace).rate
-
     def off(self) -> dict[str, str]:
         """The namespaces whose sessions get all tools, as too many missed one, with how many that were."""
         off: dict[str, str] = {}
