@@ -66,16 +66,14 @@ def list_at(record: Object, key: str) -> list[Any]:
     return as_list(value, repr(key))
 
 
-def text_at(record: Object, *paths: str) -> str:
-    """The first text or number at some paths (see `value_at`) as text; "" where all are absent, null or empty."""
-    for key in paths:
-        value = value_at(record, key)
-        if value is None or value == "":
-            continue
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise RecordError(f"{key!r} is {kind_of(value)}, not a string")
-        return str(value)
-    return ""
+def text_at(record: Object, path: str) -> str:
+    """The text or number at a path (see `value_at`) as text; "" where it is absent or null."""
+    value = value_at(record, path)
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise RecordError(f"{path.partition('|')[0]!r} is {kind_of(value)}, not a string")
+    return str(value)
 
 
 def objects_at(record: Object, key: str, what: str) -> Objects:
@@ -131,14 +129,10 @@ def value_at(value: Any, path: str) -> Any:
     return None
 
 
-def first_time(records: Iterable[Any], *paths: str) -> float | None:
-    """The first time at one of some paths in a record, then in the next one; None where none can be read."""
-    for record in records:
-        for path in paths:
-            time = unix_time(value_at(record, path))
-            if time is not None:
-                return time
-    return None
+def first_time(records: Iterable[Any], path: str) -> float | None:
+    """The time at a path in the first record that has one; None where none can be read."""
+    times = (unix_time(value_at(record, path)) for record in records)
+    return next((time for time in times if time is not None), None)
 
 
 def texts_in(value: Any) -> tuple[str, ...]:

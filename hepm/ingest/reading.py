@@ -27,7 +27,7 @@ from hepm.ingest.formats import (
 )
 from hepm.ingest.formats.document import Document, Reader, RunOrigin, UnreadableError
 from hepm.ingest.formats.parts import counting_unread
-from hepm.ingest.records import Item, Items, ReadOptions, RecordError, Rejection, Remark, UnknownFile, decoded
+from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remark, UnknownFile, decoded
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
 
@@ -168,29 +168,20 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
     if by_program is None:
         by_program = chosen.command_names
     is_empty = True
-    for item in _with_remarks(chosen.read(document), document):
-        is_empty = False
-        if by_program and isinstance(item, Trajectory):
-            yield chosen.name, with_command_names(item)
-        else:
-            yield chosen.name, item
-    if is_empty and reader is None:
-        reason = f"it is not of the format {document.options.format!r}: {_appearance(document)}"
-        yield _UNKNOWN, document.rejected(None, reason)
-
-
-def _with_remarks(items: Items, origin: RunOrigin) -> Items:
-    """The items, each with a remark on the parts of messages that were left out of it."""
     with counting_unread() as unread:
-        for item in items:
-            yield item
+        for item in chosen.read(document):
+            is_empty = False
+            yield chosen.name, with_command_names(item) if by_program and isinstance(item, Trajectory) else item
             if unread:
                 record = item.record if isinstance(item, Rejection) else item.id
                 kinds = {kind[:40]: count for kind, count in unread.items()}
                 left_out = ", ".join([f"{count:,} of the type {kind!r}" for kind, count in kinds.items()])
                 reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"
-                yield Remark(origin.name, record, reason, kinds)
+                yield chosen.name, Remark(document.name, record, reason, kinds)
                 unread.clear()
+    if is_empty and reader is None:
+        reason = f"it is not of the format {document.options.format!r}: {_appearance(document)}"
+        yield _UNKNOWN, document.rejected(None, reason)
 
 
 def _appearance(document: Document) -> str:

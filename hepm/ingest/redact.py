@@ -87,9 +87,7 @@ class Redactor:
         self.rules = tuple([rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules])
         self._finder = _finder_of(self.rules)
         self.hook = hook
-        # What is left of each text, and what the hook made of that.
-        self._clean: dict[str, str] = {}
-        self._hooked: dict[str, str] = {}
+        self._clean: dict[str, str] = {}  # what is left of each text
         self._characters = 0
 
     def __call__(self, trajectory: Trajectory) -> Trajectory:
@@ -121,17 +119,13 @@ class Redactor:
     def _kept(self, text: str) -> str:
         """What is kept of a text of a run."""
         clean = self._remembered(text)
-        if self.hook is None or not text:
-            return clean
-        if clean not in self._hooked:
-            self._hooked[clean] = self.hook(clean)
-        return self._hooked[clean]
+        return clean if self.hook is None or not text else self.hook(clean)
 
     def _remembered(self, text: str) -> str:
         """What `without_secrets` makes of a text: an environment returns the same ones again and again."""
         if text not in self._clean:
             if self._characters > _REMEMBERED:
-                self._clean, self._hooked, self._characters = {}, {}, 0
+                self._clean, self._characters = {}, 0
             self._characters += len(text)
             clean = self.without_secrets(text)
             self._clean[text] = text if clean == text else clean  # so that one of two equal texts is kept

@@ -68,7 +68,7 @@ def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
     tags = {key: text_at(own["tags"], key) for key in object_at(own, "tags")}
     models = [text_at(step, "model_name") for step in steps if step.get("source") == "agent"]
     return origin.run(
-        text_at(record, "trajectory_id", "session_id"),
+        text_at(record, "trajectory_id|session_id"),
         plain_turns(list(chain.from_iterable(map(_messages, steps)))),
         outcome,
         environment=environment,

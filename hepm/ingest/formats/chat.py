@@ -21,7 +21,7 @@ from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Trajectory
 
 # The end of a run is preferred to when it was written down.
-_TIMES: Final = ("ended_at", "end_time", "timestamp", "created_at", "created")
+_TIMES: Final = "ended_at|end_time|timestamp|created_at|created"
 _LISTS: Final = ("messages", "items", "input", "output")
 _FOREIGN: Final = "it looks like a list of messages, and has some of types that hepm does not know: {}"
 _GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|passed|correct|true|yes|good|positive|1")
@@ -117,14 +117,14 @@ def read_record(record: Object, origin: RunOrigin) -> Trajectory:
         tags = {key: text_at(recorded, key) for key in recorded}
     tags |= filled(**{key: text_at(record, key) for key in ("trial", "split", "attack")})
     return origin.run(
-        text_at(record, "id", "session_id"),
+        text_at(record, "id|session_id"),
         chat_turns(system + as_list(messages, "'messages'")),
         outcome,
-        environment=text_at(record, "environment", "domain"),
-        task=text_at(record, "task_id", "task"),
+        environment=text_at(record, "environment|domain"),
+        task=text_at(record, "task_id|task"),
         model=text_at(record, "model"),
         user=text_at(record, "user"),
-        ended_at=first_time([record], *_TIMES),
+        ended_at=first_time([record], _TIMES),
         tags=tags | label,
         tools=listed_tools(list_at(record, "tools") or list_at(record, "functions")),
     )

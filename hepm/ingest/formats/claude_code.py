@@ -110,7 +110,7 @@ class _Transcript:
             session.say("user", text, mark)
 
     def _session_of(self, record: Object) -> CodingSession:
-        id, agent = _session_id(record), text_at(record, "agentId", "parent_tool_use_id")
+        id, agent = _session_id(record), text_at(record, "agentId|parent_tool_use_id")
         if record.get("isSidechain") and not agent:
             agent = "side"  # of versions before agents had ids
         if agent:
@@ -143,7 +143,7 @@ def _read_transcript(document: Document) -> Items:
 
 def _session_id(record: Object) -> str:
     """The session of a record. Of a copy in a fork that it was copied from: both are one run."""
-    return text_at(record, "forkedFrom.sessionId", "sessionId", "session_id")
+    return text_at(record, "forkedFrom.sessionId|sessionId|session_id")
 
 
 def _queued(record: Object) -> str:

@@ -84,7 +84,7 @@ class _Rollout:
                 self.items.append({"type": f"{call}_output", "call_id": id, "output": "", "status": "aborted"})
             self.open_calls.clear()
         elif str(item.get("status")).lower() in REFUSED:
-            self.declined.add(text_at(item, "call_id", "id"))
+            self.declined.add(text_at(item, "call_id|id"))
         if kind == "item_completed" and self.script and item.get("type") == "CommandExecution":
             self.commands.setdefault(self.script, []).append(item)
 
@@ -109,7 +109,7 @@ class _Rollout:
             arguments = {"command": command.get("command")}
             yield {**call, "type": "function_call", "name": "exec_command", "arguments": arguments}
             answer: Object = {"type": "function_call_output", "output": plain_text(command.get("aggregated_output"))}
-            if text_at(command, "call_id", "id") in self.declined:
+            if text_at(command, "call_id|id") in self.declined:
                 answer["status"] = "declined"
             if type(command.get("exit_code")) is int:
                 answer["is_error"] = command["exit_code"] != 0
@@ -127,7 +127,7 @@ class _Rollout:
         self.begun_at = self.begun_at or unix_time(meta.get("timestamp")) or 0.0
         if meta.get("forked_from_id"):
             self.begun_at = math.inf
-        session.id = text_at(meta, "forked_from_id", "id")
+        session.id = text_at(meta, "forked_from_id|id")
         session.folder = session.folder or text_at(meta, "cwd")
 
 

@@ -140,9 +140,7 @@ def _recognises(document: Document) -> bool:
         if is_list(listed):
             record = next(iter(listed), None)
     is_alone = all(value_at(record, path) is not None for path in (_LAYOUT.trace, _LAYOUT.id, _LAYOUT.more))
-    # Of objects over several lines, as the console exporter prints them, only the keys are known.
-    is_printed = {"context", "start_time", "attributes", "parent_id"} <= document.keys
-    return bool(document.keys & set(_GROUPS.split("|")) or is_printed or is_alone)
+    return bool(document.keys & set(_GROUPS.split("|"))) or is_alone
 
 
 def _add(spans: Spans, record: Object) -> Iterator[str]:
