@@ -205,13 +205,15 @@ def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
     for key in (options.success_key, options.label_key):
         value, label = latest.get(key, (None, None))
         # {"value": 1, "label": "incorrect"} is a failure.
-        success = verdict(label or value, key)
+        success = verdict(value if label in (None, "") else label, key)
         if success is not None:
             return Outcome(reward, success)
     if reward is None and len(latest) == 1:
         # An evaluation of any name, if it is the only one: "correctness" with the label "yes".
         [(name, (value, label))] = latest.items()
-        success = verdict(label or (value if type(value) is bool else None), name)
+        if label in (None, ""):
+            label = value if type(value) is bool else None
+        success = verdict(label, name)
         # Without a verdict the number is a measure of anything, and no reward that a threshold could read.
         if success is not None and isinstance(value, int | float):
             reward = float(value)
