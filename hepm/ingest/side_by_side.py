@@ -21,7 +21,7 @@ from hepm.errors import InputError
 
 _Part = TypeVar("_Part")
 _Answer = TypeVar("_Answer")
-# In a copy: what answers, the parts, and the event that ends it early.
+# In a copy: what answers, and the parts.
 _work: list[Any] = []
 
 
@@ -45,12 +45,11 @@ def answers_in_order(
         yield from map(answer, parts)
         return
     copying = get_context("fork")
-    stop = copying.Event()
     with warnings.catch_warnings():
         # Python warns where threads run; those of a progress bar hold nothing that a copy needs.
         warnings.simplefilter("ignore", DeprecationWarning)
         # A forked process gets its initial arguments as they are: neither they nor the parts need be picklable.
-        pool = ProcessPoolExecutor(processes, copying, _begin, (answer, parts, stop))
+        pool = ProcessPoolExecutor(processes, copying, _begin, (answer, parts))
         numbers = iter(range(len(parts)))
         # Not all at once: answers that wait would fill the memory.
         asked = deque(pool.submit(_answered, number) for number in islice(numbers, 2 * processes))
@@ -65,7 +64,6 @@ def answers_in_order(
         ) from None
     finally:
         # A copy ends the part that it works on, so that it removes what it wrote.
-        stop.set()
         pool.shutdown(cancel_futures=True)
 
 
@@ -76,7 +74,5 @@ def _begin(*work: Any) -> None:
 
 
 def _answered(number: int) -> Any:
-    answer, parts, stop = _work
-    if stop.is_set():
-        return None
+    answer, parts = _work
     return answer(parts[number])

@@ -52,7 +52,7 @@ def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
         messages = _messages_in(first)
     elif is_list(first):
         messages = first
-    return is_message(first) or any(map(is_message, messages or document.first_records()))
+    return is_message(first) or any(map(is_message, messages or document.sample))
 
 
 def _read(is_message: Callable[[Any], bool], document: Document) -> Items:

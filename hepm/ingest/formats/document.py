@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -115,6 +114,7 @@ class Document(RunOrigin):
         keys: Keys of its outermost object, or of the first record in its list or lines, or of that one's first element.
         is_list: Whether it is one JSON list.
         is_lines: Whether it is JSON lines.
+        sample: The first records that can be decoded.
         first: The first record. It and `keys` are of a later record if `reader_among` found a reader there.
     Raises:
         UnreadableError: it holds no JSON, or neither a list nor an object.
@@ -137,7 +137,7 @@ class Document(RunOrigin):
         self._source = source
         self._value: Any = None
         self._records: list[Any] = []
-        self._first_lines: list[bytes] = []
+        self.sample: list[Any] = []
         if source is None:
             self._take_value(value)
         else:
@@ -157,8 +157,9 @@ class Document(RunOrigin):
         head = head.removeprefix(codecs.BOM_UTF8)
         # The last one may lack its end if the file has ended.
         lines = [line for line in io.BytesIO(head) if not line.isspace() and (is_whole or line[-1:] == b"\n")]
-        self._first_lines = lines[:LOOKED_AT]
-        found: list[Any] = [value for value in map(_decoded_line, lines[:3]) if isinstance(value, dict | list)]
+        decoded = map(_decoded_line, lines[:LOOKED_AT])
+        self.sample = [value for value in decoded if not isinstance(value, RecordError)]
+        found = [value for value in self.sample[:3] if isinstance(value, dict | list)]
         if found:
             self.is_lines = True
             self._notice(found[0])
@@ -177,6 +178,7 @@ class Document(RunOrigin):
         self.is_list = is_list(value)
         self._value = value
         self._records = value if is_list(value) else [value]
+        self.sample = self._records[:LOOKED_AT]
         self._notice(next(iter(self._records), value))
 
     @property
@@ -187,22 +189,13 @@ class Document(RunOrigin):
     def reader_among(self, readers: Sequence[Reader]) -> Reader | None:
         """The first one that recognises the first record, or else one of the `LOOKED_AT` first ones; None for none."""
         keys, first = self.keys, self.first
-        for record in chain([first], self.first_records()):
+        for record in (first, *self.sample):
             self._notice(record)
             for reader in readers:
                 if reader.recognises(self):
                     return reader
         self.keys, self.first = keys, first
         return None
-
-    def first_records(self) -> Iterator[Any]:
-        """The first lines or elements that can be decoded, to recognise the file."""
-        records: Iterable[Any] = self._records[:LOOKED_AT]
-        if self.is_lines:
-            records = map(_decoded_line, self._first_lines)
-        for value in records:
-            if not isinstance(value, RecordError):
-                yield value
 
     def records(self) -> Iterator[tuple[int, Any]]:
         """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
