@@ -116,27 +116,31 @@ class _Conversation:
     def add(self, turn: Turn) -> bool:
         """Take a turn, or what is new in it; whether it agrees with those before."""
         mark = _place(turn)
-        known: list[tuple[int, int, int]] = []
-        new: list[int] = []
-        for number, key in enumerate(mark.keys):
-            place = self._find(mark.scope, key)
+        places = [self._find(mark.scope, key) for key in mark.keys]
+        new = [number for number, place in enumerate(places) if place is None]
+        for number, place in enumerate(places):
             if place is None:
-                new.append(number)
-            else:
-                known.append((number, *place))
-        for number, position, call_number in known:
-            if not self._complete(turn, number, position, call_number, whole=not new):
+                continue
+            # The same in another part: it may say more.
+            position, call_number = place
+            before = self.turns[position]
+            calls = list(before.calls)
+            if before.role != turn.role:
                 return False
+            if calls and turn.calls:
+                if calls[call_number].name != turn.calls[number].name:
+                    return False
+                calls[call_number] = _fuller(calls[call_number], turn.calls[number])
+            text = before.text if new or len(turn.text) <= len(before.text) else turn.text
+            self.turns[position] = replace(before, text=text, calls=tuple(calls))
         if new:
-            calls = turn.calls
-            if known:
-                calls = tuple([turn.calls[number] for number in new])
             keys = tuple([mark.keys[number] for number in new])
             for number, key in enumerate(keys):
                 place = len(self.turns), number
                 self._places[mark.scope, key] = place
                 self._by_content.setdefault(key.partition(".")[0], []).append(place)
-            self.turns.append(replace(turn, calls=calls, mark=mark._replace(keys=keys)))
+            new_calls = tuple([turn.calls[number] for number in new]) if turn.calls else ()
+            self.turns.append(replace(turn, calls=new_calls, mark=mark._replace(keys=keys)))
         return True
 
     def _find(self, scope: str, key: str) -> tuple[int, int] | None:
@@ -147,22 +151,6 @@ class _Conversation:
             number = int(times[:9]) if times.isdecimal() else 1
             return dict(enumerate(self._by_content.get(content, ()), 1)).get(number)
         return place
-
-    def _complete(self, turn: Turn, number: int, position: int, call_number: int, *, whole: bool) -> bool:
-        """Add to a turn what the same one says in another part; whether both may be the same."""
-        before = self.turns[position]
-        if before.role != turn.role:
-            return False
-        calls = list(before.calls)
-        if calls and turn.calls:
-            if calls[call_number].name != turn.calls[number].name:
-                return False
-            calls[call_number] = _fuller(calls[call_number], turn.calls[number])
-        text = before.text
-        if whole and len(turn.text) > len(text):
-            text = turn.text
-        self.turns[position] = replace(before, text=text, calls=tuple(calls))
-        return True
 
 
 def _fuller(before: ToolCall, after: ToolCall) -> ToolCall:
