@@ -159,7 +159,7 @@ class Document(RunOrigin):
         lines = [line for line in io.BytesIO(head) if not line.isspace() and (is_whole or line[-1:] == b"\n")]
         decoded = map(_decoded_line, lines[:LOOKED_AT])
         self.sample = [value for value in decoded if not isinstance(value, RecordError)]
-        found = [value for value in self.sample[:3] if isinstance(value, dict | list)]
+        found: list[Any] = [value for value in self.sample[:3] if isinstance(value, dict | list)]
         if found:
             self.is_lines = True
             self._notice(found[0])
