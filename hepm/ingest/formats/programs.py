@@ -257,8 +257,8 @@ def _of_gemini_cli(elements: Objects) -> Objects:
             for id in ids[start:]:
                 del by_id[id]
         elif is_list(checkpoint):
-            by_id = {str(number): message for number, message in enumerate(checkpoint) if is_object(message)}
-            by_id = {str(message.get("id") or number): message for number, message in by_id.items()}
+            numbered = enumerate(checkpoint)
+            by_id = {str(message.get("id") or number): message for number, message in numbered if is_object(message)}
         elif "type" in element:
             by_id[str(element.get("id") or len(by_id))] = element
     kinds = {"user": EventKind("user", "content"), "gemini": EventKind("assistant", "content", "toolCalls", "tool")}
