@@ -126,6 +126,8 @@ def spread(message: Object) -> Objects:
     parts = text
     if not is_list(parts) or not any(map(is_object, parts)):
         parts = list_at(message, "parts")
+    if not parts and "toolInvocations" in message:  # Vercel's messages of version 4
+        parts = [{"type": "tool-invocation", "toolInvocation": call} for call in list_at(message, "toolInvocations")]
     if not parts and isinstance(text, str) and has_marks(text):
         return _from_text(message)
     if not parts:
