@@ -119,7 +119,9 @@ def facts_of_result(result: str) -> Mapping[str, float]:
     """
     text = result.strip()
     parsed = parsed_result(text)
-    return _first(_facts_in_text(text, "") if parsed is None else _facts_in(parsed, "", 0))
+    if parsed is None:
+        return _first(_facts_in_text(text, ""))
+    return _first(_facts_in(parsed, "", 0))
 
 
 @lru_cache(maxsize=4_096)

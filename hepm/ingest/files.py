@@ -235,8 +235,12 @@ def open_source(name: str) -> Iterator[Opened]:
         return
     files = named_files(name)
     if not files:
-        reason = "no file matches this pattern" if glob.has_magic(name) else "there is no such file or folder"
-        yield Rejection(name, None, f"the folder holds {_NO_DATA}" if os.path.isdir(name) else reason)
+        reason = "there is no such file or folder"
+        if os.path.isdir(name):
+            reason = f"the folder holds {_NO_DATA}"
+        elif glob.has_magic(name):
+            reason = "no file matches this pattern"
+        yield Rejection(name, None, reason)
     for file in files:
         try:
             with file.open("rb") as stream:

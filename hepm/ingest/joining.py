@@ -131,7 +131,9 @@ class _Conversation:
                 if calls[call_number].name != turn.calls[number].name:
                     return False
                 calls[call_number] = _fuller(calls[call_number], turn.calls[number])
-            text = before.text if new or len(turn.text) <= len(before.text) else turn.text
+            text = before.text
+            if not new and len(turn.text) > len(text):
+                text = turn.text
             self.turns[position] = replace(before, text=text, calls=tuple(calls))
         if new:
             keys = tuple([mark.keys[number] for number in new])
@@ -139,8 +141,10 @@ class _Conversation:
                 place = len(self.turns), number
                 self._places[mark.scope, key] = place
                 self._by_content.setdefault(key.partition(".")[0], []).append(place)
-            new_calls = tuple([turn.calls[number] for number in new]) if turn.calls else ()
-            self.turns.append(replace(turn, calls=new_calls, mark=mark._replace(keys=keys)))
+            calls = list(turn.calls)
+            if calls:
+                calls = [calls[number] for number in new]
+            self.turns.append(replace(turn, calls=tuple(calls), mark=mark._replace(keys=keys)))
         return True
 
     def _find(self, scope: str, key: str) -> tuple[int, int] | None:

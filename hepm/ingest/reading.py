@@ -171,9 +171,11 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
     with counting_unread() as unread:
         for item in chosen.read(document):
             is_empty = False
-            yield chosen.name, with_command_names(item) if by_program and isinstance(item, Trajectory) else item
+            record = item.record if isinstance(item, Rejection) else item.id
+            if by_program and isinstance(item, Trajectory):
+                item = with_command_names(item)  # noqa: PLW2901
+            yield chosen.name, item
             if unread:
-                record = item.record if isinstance(item, Rejection) else item.id
                 kinds = {kind[:40]: count for kind, count in unread.items()}
                 left_out = ", ".join([f"{count:,} of the type {kind!r}" for kind, count in kinds.items()])
                 reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"

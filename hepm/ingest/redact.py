@@ -128,7 +128,9 @@ class Redactor:
                 self._clean, self._characters = {}, 0
             self._characters += len(text)
             clean = self.without_secrets(text)
-            self._clean[text] = text if clean == text else clean  # so that one of two equal texts is kept
+            if clean == text:
+                clean = text  # so that one of two equal texts is kept
+            self._clean[text] = clean
         return self._clean[text]
 
     def text(self, text: str) -> str:

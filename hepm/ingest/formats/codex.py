@@ -78,7 +78,9 @@ class _Rollout:
     def note(self, event: Object) -> None:
         """Take a refusal, and a command that a script runs: "code mode" hides many in one call of `exec`."""
         kind = text_at(event, "type")
-        item = event["item"] if is_object(event.get("item")) else event
+        item = event.get("item")
+        if not is_object(item):
+            item = event
         if kind == "turn_aborted":
             for id, call in self.open_calls.items():
                 self.items.append({"type": f"{call}_output", "call_id": id, "output": "", "status": "aborted"})

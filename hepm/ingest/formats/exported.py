@@ -66,10 +66,13 @@ def exported_lines(store: Store, *, namespace: str) -> Iterator[str]:
 
 def _read(document: Document) -> Items:
     for number, value in document.records():
-        kind = next((key for key in _READ if key in value), None) if is_object(value) else None
-        if kind is None:  # a run
+        kinds: list[str] = []
+        if is_object(value):
+            kinds = [key for key in _READ if key in value]
+        if not kinds:  # a run
             yield document.built(number, value, run_of_record)  # which keeps the id and source it was stored with
             continue
+        kind = kinds[0]
         try:
             check_version(value)
             content = _READ[kind](as_object(value[kind], repr(kind)))

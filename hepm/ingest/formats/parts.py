@@ -232,7 +232,9 @@ class _Messages:
         # After results, or what another wrote, a call begins a message.
         if (kind == "message" and "role" in item) or (is_call and (self._results or self._role != "assistant")):
             self.end_step()
-            about: Object = {"at": item["at"]} if "at" in item else {}
+            about: Object = {}
+            if "at" in item:
+                about["at"] = item["at"]
             self._begin(about, item.get("role", "assistant"))
         if is_call:
             own = {key: item[key] for key in _OF_OWN_TOOLS if item.get(key)}
@@ -241,8 +243,10 @@ class _Messages:
             if kind == "mcp_call" and not item.keys().isdisjoint(("output", "error")):
                 self._add_result({**item, "is_error": bool(item.get("error"))}, with_call=False)
         elif kind == "message" and "role" in item:
-            content = item.get("content")
-            for part in content if is_list(content) else [content or ""]:
+            content = item.get("content") or ""
+            if not is_list(content):
+                content = [content]
+            for part in content:
                 self.add(part)
         elif kind.endswith(_OUTPUT) and "call_id" in item:
             self._add_result(item, with_call=False)
@@ -300,9 +304,14 @@ class _Messages:
 
 def _has_failed(outputs: Any) -> bool | None:
     """Whether one of a shell's commands failed: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …]."""
-    outcomes = [value_at(output, "outcome") for output in outputs] if is_list(outputs) else []
-    codes = [outcome.get("exit_code") for outcome in outcomes if is_object(outcome)]
-    return any(code != 0 for code in codes) if codes else None
+    if not is_list(outputs):
+        return None
+    failed: bool | None = None
+    for output in outputs:
+        outcome = value_at(output, "outcome")
+        if is_object(outcome):
+            failed = bool(failed) or outcome.get("exit_code") != 0
+    return failed
 
 
 def call_in(held: Object) -> Object:

@@ -268,8 +268,10 @@ class _TraceTurns:
             times_seen[mark] += 1
             if times_seen[mark] > self._times_added[mark]:
                 self._times_added[mark] += 1
-                is_earlier = number < earlier or message.get("role") in ("system", "developer")
-                self._add(message, self._mark("" if is_earlier else self._scope, mark_key(mark, times_seen[mark])))
+                scope = self._scope
+                if number < earlier or message.get("role") in ("system", "developer"):
+                    scope = ""
+                self._add(message, self._mark(scope, mark_key(mark, times_seen[mark])))
 
     def _mark(self, scope: str, key: str) -> TurnMark:
         self._at += _LATER_S

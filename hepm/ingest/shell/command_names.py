@@ -103,11 +103,14 @@ def _program_of(words: list[str]) -> str:
         return program
     # The program that a runner starts: "pytest" of uv and ["--quiet", "run", "pytest", "-q"].
     for word in _RUNNERS.get(program, ()):
-        inner = rest if not word else _without_options(rest)
-        if not word or inner[:1] == [word]:
-            inner_program = _program_of(_without_options(inner[1:] if word else inner))
-            if inner_program:
-                return inner_program
+        inner = rest
+        if word:
+            first, *inner = _without_options(rest) or [""]
+            if first != word:
+                continue
+        inner_program = _program_of(_without_options(inner))
+        if inner_program:
+            return inner_program
     if program in WEAK or _PROGRAM.fullmatch(program):
         return program
     return ""

@@ -121,8 +121,9 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
         if isinstance(event, FileChange):
             yield event
         elif is_shell(call.name):
-            claims = summary(shown) is not None or _CODE.search(shown) is not None
-            yield event if claims else _with_verdict(event, call)
+            if summary(shown) is None and _CODE.search(shown) is None:
+                event = _with_verdict(event, call)  # noqa: PLW2901
+            yield event
 
 
 def _edited(call: ToolCall) -> list[str]:
