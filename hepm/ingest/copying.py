@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from hepm.errors import InputError
 from hepm.graph.examination import differences
@@ -13,8 +12,6 @@ from hepm.graph.rows import Header, batches
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import of_size
 from hepm.ingest.pipeline import replay_with
-
-_LESSONS_A_BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +89,14 @@ def _check_headers(mine: Header, theirs: Header) -> None:
 
 def _copy_lessons(source: Store, target: Store, namespace: str) -> None:
     """What the target has already stays: it may have been edited there."""
-    for batch in batches(source.lessons.list(namespace=namespace), _LESSONS_A_BATCH):
-        vectors = {held.row.text: held.vector for held in batch if held.vector is not None}
-        embedder = target.header.embedder if vectors else None
-        target.lessons.carry([held.row for held in batch], vectors, namespace=namespace, embedder=embedder)
+    lessons = source.lessons.list(namespace=namespace)
+    vectors = {held.row.text: held.vector for held in lessons if held.vector is not None}
     target.lessons.carry(
+        [held.row for held in lessons],
+        vectors,
         reported=[Reported(*outcome) for outcome in source.lessons.outcomes(namespace=namespace).items()],
         exposures=source.lessons.exposures(namespace=namespace),
         answers=source.lessons.all_answers(namespace=namespace),
         namespace=namespace,
+        embedder=target.header.embedder if vectors else None,
     )
