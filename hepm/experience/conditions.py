@@ -21,10 +21,12 @@ from hepm.types import SAID, START, USER, Facts, ToolName
 WORDS_SHOWN: Final = 3
 _NAME_CHARS: Final = 48
 _PLAIN: Final = re.compile(r"[\w<>.-]+")
-# "total > 200" of "get_order: total > 200".
-_NUMBER: Final = re.compile(r"(?P<fact>.*) > (?P<above>-?[\d.]+(?:e[+-]?\d+)?)", re.DOTALL)
+# 'not get_order: total > 200'; a name with blanks or colons is quoted as JSON.
+_RECORD: Final = re.compile(
+    r'(?P<denied>not )?(?P<source>"(?:[^"\\]|\\.)*"|(?!").+?): (?P<fact>.+?)(?: > (?P<above>-?[\d.]+(?:e[+-]?\d+)?))?',
+    re.DOTALL,
+)
 _PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there, which counts 1
-_NOT: Final = "not "
 IN_PROJECT: Final = "the project is "
 """How a precondition begins that is read: the lesson is about one project, "the project is webshop"."""
 _PLAIN_FIELDS: Final = ("environments", "first_turn", "last_turn", "preconditions", "after", "says")
@@ -38,14 +40,13 @@ class FactCondition(NamedTuple):
 
     def holds(self, known: Facts) -> bool:
         """Whether it is met; what is denied must be known: a number, who the user is, what a called tool returned."""
-        if self.test.source == USER and USER not in known:
-            return False
-        if not self.true and self.test.is_unknown(known):
-            return False
-        number = self.test.source != CALLED and not FactName(self.test.source, self.test.fact).presence
-        if number and not self.true and self.test.fact not in known.get(self.test.source, {}):
-            return False
-        return self.test.holds(known) is self.true
+        if self.true:
+            return self.test.holds(known)
+        source, fact, *_ = self.test
+        missing = source == USER and USER not in known
+        if source != CALLED and not FactName(source, fact).presence:
+            missing = fact not in known.get(source, {})
+        return not (missing or self.test.is_unknown(known) or self.test.holds(known))
 
     def __str__(self) -> str:
         """In words: "get_order says status is shipped"."""
@@ -62,27 +63,19 @@ class FactCondition(NamedTuple):
         limit = ""
         if above != _PRESENT or " > " in fact:
             limit = f" > {above!r}"
-        negation = "" if self.true else _NOT
+        negation = "" if self.true else "not "
         return f"{negation}{name}: {fact}{limit}"
 
     @classmethod
     def read(cls, record: str) -> FactCondition:
         """What `record` gave; ValueError if it is none."""
-        text = record.removeprefix(_NOT)
-        if text.startswith('"'):
-            # A name with blanks or colons is quoted as JSON.
-            name, end = json.JSONDecoder().raw_decode(text)
-        else:
-            name = text.partition(": ")[0]
-            end = len(name)
-        separator, fact = text[end : end + 2], text[end + 2 :]
-        if not isinstance(name, str) or not name or separator != ": " or not fact:
+        read = _RECORD.fullmatch(record)
+        if read is None:
             raise ValueError(f"{record!r} is no condition: write `tool: key=value` or `tool: key > number`")
-        test = FactTest(name, fact, _PRESENT)
-        number = _NUMBER.fullmatch(fact)
-        if number is not None:
-            test = FactTest(name, number["fact"], float(number["above"]))
-        return cls(test, not record.startswith(_NOT))
+        denied, source, fact, above = read.groups()
+        if source.startswith('"'):
+            source = json.loads(source)
+        return cls(FactTest(source, fact, _PRESENT if above is None else float(above)), not denied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,29 +133,22 @@ class Conditions:
     @property
     def when(self) -> str:
         """In a few words: 'when the user says "cancel" and get_order says status is shipped'; "" if it always holds."""
-        parts: list[str] = []
+        where = ""
         # "after get_order" goes without saying where get_order is said to have returned something.
-        named = {fact.test.source for fact in self.facts}
         if START in self.after:
-            parts.append("at the start")
-        elif self.after and named.isdisjoint(self.after):
-            parts.append(f"after {listed(sorted(self.after))}")
-        deciding = self._parts()
-        if deciding:
-            parts.append(f"when {' and '.join(deciding)}")
-        return ", ".join(parts)
-
-    def _parts(self) -> list[str]:
-        """What decides, in words: 'the user says "cancel"', "get_order says status is shipped"."""
-        parts: list[str] = []
+            where = "at the start"
+        elif self.after and not {fact.test.source for fact in self.facts}.intersection(self.after):
+            where = f"after {listed(sorted(self.after))}"
+        deciding: list[str] = []
         if self.says:
             words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
             said = " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-            parts.append(f"the user says {said}")
+            deciding.append(f"the user says {said}")
         if self.of_users:  # their names are not for other users
-            parts.append("it is for some users")
-        parts += [str(fact) for fact in self.facts if fact.test.source != USER]
-        return parts
+            deciding.append("it is for some users")
+        deciding += [str(fact) for fact in self.facts if fact.test.source != USER]
+        when = f"when {' and '.join(deciding)}" if deciding else ""
+        return ", ".join(filter(None, (where, when)))
 
     @property
     def record(self) -> dict[str, Any]:

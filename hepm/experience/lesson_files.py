@@ -65,7 +65,7 @@ def _is_told(lessons: EqualLessons) -> bool:
     """Whether a prompt would show it where it holds, and readers of a file, who always see it, can act on it."""
     if _by_hand(lessons):
         return True
-    if lessons.held_back or let_down(lessons.uses):
+    if let_down(lessons.uses):
         return False
     return lessons.lesson.distilled_by != EXTRACTIVE or _is_of_use(lessons.lesson)
 

@@ -20,6 +20,8 @@ _COVERED: Final = 0.7  # share of a line's words that another one must hold to s
 # "- ", "* ", "1. ", "2) ".
 _BULLET: Final = re.compile(r"^\s*(?:[-*•–+]|\d{1,2}[.)])\s+")
 _WORD: Final = re.compile(r"[\w'’]+")
+# "lists", "listed" and "listing" are "list", "stopped" is "stop", "write" is "writ".
+_ENDING: Final = re.compile(r"(?:'s|(?<=\w{4})(?:(?<=(\w))\1)?(?:ing|ed)|(?<=\w{3})(?<!s)s|(?<=\w{4})es?)$")
 _NUMBER: Final = re.compile(r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)\b")
 _COMPOUND: Final = re.compile(r"(?<!now on)(?<!uture)(?<!orward)(?<!please)[,;](?! please)| and ", re.IGNORECASE)
 # "don't", "no", "avoid": a wish and its opposite differ by such a word alone.
@@ -112,27 +114,11 @@ def cleaned(text: str) -> str:
 def key_words(text: str) -> frozenset[str]:
     """The words of a line that carry its wish, without negations, roughly without endings."""
     words = [word for word in _words(text) if word not in _EMPTY and not _NEGATION.search(word)]
-    return frozenset(map(_stem, words))
+    return frozenset(_ENDING.sub("", word) for word in words)
 
 
 def _words(text: str) -> list[str]:
     return [word.replace("’", "'") for word in _WORD.findall(text.casefold())]
-
-
-def _stem(word: str) -> str:
-    """A word roughly without its ending: "lists", "listed" and "listing" are "list", "stopped" is "stop"."""
-    word = word.removesuffix("'s")
-    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
-        word = word[:-1]
-    for ending in ("ing", "ed"):
-        if len(word) > len(ending) + 3 and word.endswith(ending):
-            word = word.removesuffix(ending)
-            if word[-1] == word[-2]:
-                word = word[:-1]
-            break
-    if len(word) > 4 and word.endswith("e"):
-        return word[:-1]
-    return word
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,8 +277,6 @@ def _by_moment(lessons: Collection[StoredLesson]) -> _Moments:
             continue
         spoken = stored, Principle.of(stored.row)
         for subject, predicate, object in stored.row.triples:
-            moment = predicate, subject
-            if predicate == FAILS_AFTER:
-                moment = FOLLOWED_BY, object
+            moment = (FOLLOWED_BY, object) if predicate == FAILS_AFTER else (predicate, subject)
             moments[moment][stored.row.id] = spoken
     return {moment: list(principles.values()) for moment, principles in moments.items()}

@@ -384,7 +384,7 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     hint = found.suggestions.prompt()
     if estimate_tokens(hint) > room:
         hint = ""
-    present = _fitting([*recalled, *_first(lessons, found.lesson_tokens)], room - estimate_tokens(hint))
+    present = _fitting([*recalled, *_taking(lessons, found.lesson_tokens)], room - estimate_tokens(hint))
     shown = [*stable, *present]
     told = dict.fromkeys(chain.from_iterable(item.lessons for item in shown))
     wanted = dict.fromkeys(chain.from_iterable(item.lessons for item in (*notes, *recalled, *lessons)))
@@ -399,7 +399,7 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     )
 
 
-def _first(lessons: Iterable[_Item], room: int) -> Iterator[_Item]:
+def _taking(lessons: Iterable[_Item], room: int) -> Iterator[_Item]:
     """The lessons that take so many tokens together, without those that are too long."""
     for lesson in lessons:
         cost = estimate_tokens(lesson.line) + 1

@@ -126,11 +126,7 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
                 seen.days.add(day)
                 of_outcome = seen.good if success else seen.bad
                 of_outcome[run.id] = repair | of_outcome.get(run.id, {})
-    found: list[Principle] = []
-    for (tool, error), seen in met.items():
-        recipe = _recipe(tool, error, seen, where)
-        if recipe is not None:
-            found.append(recipe)
+    found = list(filter(None, (_recipe(*place, seen, where) for place, seen in met.items())))
     # The longest line says most; a program says more than the shell that runs it.
     found.sort(key=lambda recipe: (-recipe.worked, -len(recipe.triples[0].subject), recipe.text))
     best: list[Principle] = []
@@ -169,13 +165,10 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
     worked = Counter(chain.from_iterable(seen.good.values()))
     failed = Counter(chain.from_iterable(seen.bad.values()))
     begun = Counter(next(iter(did), "") for did in seen.good.values())
-    repair = ""
+    # What failed runs did as often does not decide.
+    decides = [text for text in worked if not seen.bad or failed[text] * len(seen.good) < worked[text] * len(seen.bad)]
     # Of what as many did, the one that most did first; the order of runs decides nothing.
-    for text in sorted(worked, key=lambda text: (-worked[text], -begun[text], text)):
-        # What failed runs did as often does not decide.
-        if not seen.bad or failed[text] * len(seen.good) < worked[text] * len(seen.bad):
-            repair = text
-            break
+    repair = min(decides, key=lambda text: (-worked[text], -begun[text], text), default="")
     if worked[repair] < max(FEWEST_RUNS, AGREE_FROM * len(seen.good)):
         return None
     good = [run for run, did in seen.good.items() if repair in did]

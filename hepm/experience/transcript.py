@@ -130,14 +130,8 @@ def situation_text(environment: str, known: StateSummary) -> str:
     speaker, texts = "User", known.said
     if known.own:
         speaker, texts = "Known", (known.own,)
-    messages: dict[str, None] = {}
-    for text in texts:
-        message = plain(text, _MESSAGE_CHARS).replace('"', "'")
-        if message:
-            messages[message] = None
+    messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in texts)
     room = SITUATION_CHARS - len(where) - len(before) - 8  # for the speaker and the quotes
-    words = plain(" / ".join(messages), room)
-    quotation = "No user spoke."
-    if words:
-        quotation = f'{speaker} "{words}"'
+    words = plain(" / ".join(filter(None, messages)), room)
+    quotation = f'{speaker} "{words}"' if words else "No user spoke."
     return f"{where}{quotation}{before}"
