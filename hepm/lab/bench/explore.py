@@ -6,8 +6,8 @@ evolve by one iteration. Runs are in the folder before they are stored, so a rou
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -79,20 +79,19 @@ class Exploration(Bench):
         self.deals = self._dealt(self.options.rollouts)
 
     def _dealt(self, episodes: int) -> list[list[Key]]:
-        """The runs of each round: tasks from a shuffled deck for each environment, shuffled anew when it is empty."""
-        dealer = Random(f"explore {self.options.seed}")
-        tasks: dict[str, list[str]] = {}
+        """The runs of each round: of each environment as many; each task as often as another."""
+        tasks: defaultdict[str, list[str]] = defaultdict(list)
         for task in self.tested:
-            tasks.setdefault(place_of(self.environment, task), []).append(task.id)
-        decks = {place: _deck(dealer, names) for place, names in tasks.items()}
-        times: Counter[str] = Counter()
+            tasks[place_of(self.environment, task)].append(task.id)
         deals: list[list[Key]] = []
-        for _ in range(self.number):
+        for first in range(0, self.number * episodes, episodes):
             deals.append([])
-            for place in sorted([*tasks] * episodes):
-                task = next(decks[place])
-                deals[-1].append(Key(self.arm.name, task, times[task]))
-                times[task] += 1
+            for place, names in sorted(tasks.items()):
+                for turn in range(first, first + episodes):
+                    # The tasks in a new order each time that all were dealt.
+                    trial, at = divmod(turn, len(names))
+                    order = Random(f"explore {self.options.seed} {place} {trial}").sample(names, len(names))
+                    deals[-1].append(Key(self.arm.name, order[at], trial))
         return deals
 
     def waiting(self) -> list[Key]:
@@ -302,12 +301,6 @@ class Exploration(Bench):
             "calls": sum(run.facts.usage.calls for run in self.ended.values()),
         }
         return rounded(values), _tables(self)
-
-
-def _deck(dealer: Random, tasks: Sequence[str]) -> Iterator[str]:
-    # Dealt, not drawn: each task comes as often as another.
-    while True:
-        yield from reversed(dealer.sample(tasks, len(tasks)))
 
 
 def _means(runs: Sequence[Ended]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
@@ -231,20 +231,20 @@ class Bench:
         if self.learns_online:
             return lambda key: self._made(stack, self.arm_of(key).learns_from)
         apart = self.training is self.tested
-        fold_of_task = dict.fromkeys(self.tasks, 0)
-        if apart:
-            fold_of_task = self._folds()
-        made: dict[tuple[str, int], KnownMemory] = {}
-        remembering = [arm for arm in self.options.arms if arm.remembers]
-        for source in dict.fromkeys(arm.learns_from for arm in remembering):
-            arms = [arm for arm in remembering if arm.learns_from == source]
-            runs = self._runs_of(source)
-            for fold in sorted({fold_of_task[task.id] for task in self.tested}):
-                made[source, fold] = self._made(stack, source)
-                # Of a fold's own families nothing is learned: a sister task would tell the answer.
-                known = [run for task, run in runs if not apart or fold_of_task[task] != fold]
-                self._teach(made[source, fold], known, arms)
-        return lambda key: made[ARMS[key.arm].learns_from, fold_of_task[key.task]]
+        fold_of_task = self._folds() if apart else dict.fromkeys(self.tasks, 0)
+        runs_of = cache(self._runs_of)
+
+        @cache
+        def learned(source: str, fold: int) -> KnownMemory:
+            memory = self._made(stack, source)
+            # Of a fold's own families nothing is learned: a sister task would tell the answer.
+            known = [run for task, run in runs_of(source) if not apart or fold_of_task[task] != fold]
+            self._teach(
+                memory, known, [arm for arm in self.options.arms if arm.remembers and arm.learns_from == source]
+            )
+            return memory
+
+        return lambda key: learned(self.arm_of(key).learns_from, fold_of_task[key.task])
 
     def _folds(self) -> dict[str, int]:
         """The fold of each tested task; tasks of a family share one."""

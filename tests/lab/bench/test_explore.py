@@ -115,8 +115,8 @@ def test_an_agent_with_tags_searches_principles_which_are_credited_and_recorded(
     played: Loopback, tmp_path: Path
 ) -> None:
     played.script = tagging
-    found = rounds(explore(tmp_path, played.url, "--arms", "tagged", "--rollouts", "12", "--json"))
-    assert [one["shown"] for one in found] == [0, 1, 1]
+    found = rounds(explore(tmp_path, played.url, "--arms", "tagged", "--rollouts", "16", "--json"))
+    assert found[0]["shown"] == 0 < found[2]["shown"]  # a rule needs runs on both sides
     assert [one["errors"] for one in found] == [1, 1, 1]  # its first text has no action
     assert found[2]["evolved"] == {}
     assert all(sum(one["zones"].values()) == 0 for one in found)
