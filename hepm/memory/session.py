@@ -229,7 +229,7 @@ class Session:
             horizon: The agent's maximum number of turns; 0 if unknown.
             keep: Whether to write the turns to disk before; False if the caller does it with `keep`.
         """
-        from hepm.experience.prompt import Prompt
+        from hepm.experience.prompt import Prompt, TurnState
 
         # Without a record of the run, what a hint is worth would never be known.
         if messages is not None and not self._kept(lambda: self._record.take(messages)):
@@ -244,7 +244,22 @@ class Session:
                 self.keep(turns)
             if control:
                 return None
-            prompt = self._prompt(turns, tools=tools, horizon=horizon, level=level)
+            offered = tools
+            if tools is None and self._options.tools is not None:
+                offered = [tool.name for tool in self._options.tools]
+            with self._record.lock:
+                now = TurnState.after_turns(turns, agent=self._record.agent(turns))
+            prompt = self._memory.prompt(
+                now,
+                tools=offered,
+                user=self._run.user,
+                environment=self._run.environment,
+                horizon=horizon,
+                options=self._options.prompt,
+                level=level,
+                token=self.token,
+                namespace=self._namespace,
+            )
             # A prompt without a hint line names no tool.
             named = prompt.suggestions.ranked if HINT in prompt.present else ()
             is_read = self._show(prompt.text, prompt.lessons, named, calls=calls_in(turns))
@@ -456,27 +471,6 @@ class Session:
         if last is not None:
             last["reward"] = last.get("reward", 0.0) + reward
 
-    def _prompt(
-        self, turns: tuple[Turn, ...], *, tools: Iterable[ToolName] | None = None, horizon: int = 0, level: str = ""
-    ) -> Prompt:
-        from hepm.experience.prompt import TurnState
-
-        if tools is None and self._options.tools is not None:
-            tools = [tool.name for tool in self._options.tools]
-        with self._record.lock:
-            now = TurnState.after_turns(turns, agent=self._record.agent(turns))
-        return self._memory.prompt(
-            now,
-            tools=tools,
-            user=self._run.user,
-            environment=self._run.environment,
-            horizon=horizon,
-            options=self._options.prompt,
-            level=level,
-            token=self.token,
-            namespace=self._namespace,
-        )
-
     def _ask(self, memory: Callable[[], T]) -> T | None:
         try:
             with switching_often():
@@ -673,7 +667,10 @@ class Session:
                 _log.warning("the run that an exception ended is not stored: %s", failed)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._ask, lambda: self._prompt(()))
+        # What suggestions are made of is read now: the first hint need not wait for it.
+        await asyncio.to_thread(
+            self._ask, lambda: self._memory.prompt((), options=self._options.prompt, namespace=self._namespace)
+        )
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
