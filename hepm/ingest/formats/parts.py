@@ -124,7 +124,7 @@ def spread(message: Object) -> Objects:
         message = {**message, "role": role}
     text = message.get("content")
     parts = text
-    if not is_list(parts) or not any(map(is_object, parts)):
+    if not is_list(parts) or not parts:
         parts = list_at(message, "parts")
     if not parts and "toolInvocations" in message:  # Vercel's messages of version 4
         parts = [{"type": "tool-invocation", "toolInvocation": call} for call in list_at(message, "toolInvocations")]

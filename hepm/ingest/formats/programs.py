@@ -222,12 +222,7 @@ def _messages_of(element: Object, kind: EventKind) -> Objects:
     content = value_at(element, kind.text or "-")
     if not is_list(content):
         content = [content]
-    parts: list[Any] = []
-    for part in content:
-        if isinstance(part, str):
-            parts.append({"type": "text", "text": part})
-        elif part is not None:
-            parts.append(part)
+    parts = [part for part in content if part is not None]
     calls: Any = element
     if kind.calls != ".":
         calls = value_at(element, kind.calls or "-") or []
