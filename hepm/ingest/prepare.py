@@ -176,10 +176,9 @@ def _prepared(sources: Iterable[RunSource], reading: ReadOptions, options: Inges
 def files_of(source: RunSource | Iterable[RunSource]) -> list[Path] | None:
     """The files that are to be read; None if anything else is, too."""
     sources = _listed(source)
-    # An iterator can be gone through only once.
-    if not isinstance(sources, list | tuple) or not all(isinstance(one, str | PathLike) for one in sources):
-        return None
-    return regular_files(sources)
+    if isinstance(sources, list | tuple):  # an iterator can be gone through only once
+        return regular_files(sources)
+    return None
 
 
 def _listed(source: RunSource | Iterable[RunSource]) -> Iterable[RunSource]:

@@ -84,10 +84,8 @@ def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
 def _trial_outcome(trial: Object) -> Outcome:
     """The verifier's reward; the mean of its criteria if it has several, and a success only if all were met."""
     # A reward that was computed after the infrastructure broke down says nothing of the agent.
-    if trial.get("exception_info") is not None:
-        return Outcome()
     rewards = object_at(trial, "verifier_result.rewards")
-    if not rewards:
+    if trial.get("exception_info") is not None or not rewards:
         return Outcome()
     if "reward" in rewards:
         return graded(as_number(rewards["reward"], "the verifier's reward"))

@@ -1,7 +1,7 @@
 """Messages made of parts, and items of OpenAI's Responses API, as OpenAI chat messages.
 
 A part is a text, a call, a result, or a call with its result. Layouts differ in how they name a kind of part, and keep
-much the same in it: `_TEXTS` to `_RESULTS` say what each kind is, `_NAME` to `_STATUS` where any of them keeps what.
+much the same in it: `_TEXTS` to `_SILENT` say what each kind is, `_NAME` to `_STATUS` where any of them keeps what.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ def unread_parts() -> Counter[str]:
 
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
-_CALLS: Final = {
-    "tool_use": "", "server_tool_use": "", "mcp_tool_use": "",  # Anthropic
-    "toolUse": "toolUse",  # Bedrock's Converse
-    "functionCall": "functionCall", "function_call": "function_call",  # Gemini
-    "executableCode": "executableCode", "executable_code": "executable_code",
-    "tool-call": "",  # model messages of Vercel's AI SDK
-    "builtin-tool-call": "",  # pydantic-ai
-    "tool_call": "", "server_tool_call": "",  # OpenTelemetry, LangChain
-    "toolRequest": "",  # goose
-}  # fmt: skip
-"""Kinds of parts that are calls, each with the key of the object that holds the call; "" for the part itself."""
+_CALLS: Final = frozenset((
+    "tool_use", "server_tool_use", "mcp_tool_use",  # Anthropic
+    "toolUse",  # Bedrock's Converse
+    "functionCall", "function_call", "executableCode", "executable_code",  # Gemini
+    "tool-call",  # model messages of Vercel's AI SDK
+    "builtin-tool-call",  # pydantic-ai
+    "tool_call", "server_tool_call",  # OpenTelemetry, LangChain
+    "toolRequest",  # goose
+))  # fmt: skip
+"""Kinds of parts that are calls: some layouts hold the call under a key of that name."""
 _ITEMS: Final = frozenset((
     "function_call", "custom_tool_call", "mcp_call", "local_shell_call", "shell_call", "apply_patch_call",
     "web_search_call", "file_search_call", "code_interpreter_call", "computer_call", "image_generation_call",
@@ -56,13 +55,12 @@ _ITEMS: Final = frozenset((
 _OUTPUT: Final = "_call_output"
 _OF_OWN_TOOLS: Final = ("queries", "code")
 """Arguments of OpenAI's own tools that stand beside a call."""
-_RESULTS: Final = {
-    "tool_result": "", "toolResult": "toolResult", "tool-result": "", "toolResponse": "", "builtin-tool-return": "",
-    "functionResponse": "functionResponse", "function_response": "function_response",
-    "codeExecutionResult": "codeExecutionResult", "code_execution_result": "code_execution_result",
-    "tool_call_response": "", "server_tool_call_response": "",
-}  # fmt: skip
-_ANSWERED_CALLS: Final = {"tool": "", "dynamic-tool": "", "tool-invocation": "toolInvocation"}
+_RESULTS: Final = frozenset((
+    "tool_result", "toolResult", "tool-result", "toolResponse", "builtin-tool-return", "functionResponse",
+    "function_response", "codeExecutionResult", "code_execution_result", "tool_call_response",
+    "server_tool_call_response",
+))  # fmt: skip
+_ANSWERED_CALLS: Final = frozenset(("tool", "dynamic-tool", "tool-invocation"))
 """Calls together with their results: opencode's, and those of Vercel's UI messages of versions 5 and 4."""
 _STEP: Final = "step-start"
 _SILENT: Final = frozenset((
@@ -75,7 +73,7 @@ _SILENT: Final = frozenset((
     "subtask", "tool-approval-request", "tool-approval-response", "thoughtSignature", "contextManagement",
 ))  # fmt: skip
 """Parts that are neither a text nor a call: reasoning, media, and what programs note beside them."""
-_KEYS: Final = (_SILENT | _CALLS.keys() | _RESULTS.keys()) - {"thought", "thoughtSignature"}
+_KEYS: Final = (_SILENT | _CALLS | _RESULTS) - {"thought", "thoughtSignature"}
 """Kinds that layouts without types show by a key; the last two stand beside others."""
 _CODE: Final = "code_execution"
 
@@ -209,11 +207,11 @@ class _Messages:
         elif kind in _CALLS:
             if any(not result["with_call"] for result in self._results):
                 self.end_step()
-            self._add_call(kind, _inside(part, _CALLS[kind]))
+            self._add_call(kind, _inside(part, kind))
         elif kind in _RESULTS:
-            self._add_result(_inside(part, _RESULTS[kind]), with_call=False)
+            self._add_result(_inside(part, kind), with_call=False)
         elif kind in _ANSWERED_CALLS:
-            held = _inside(part, _ANSWERED_CALLS[kind])
+            held = _inside(part, kind)
             self._add_call(kind, held)
             if _text_at(held, "state.status|state") not in _OPEN or status_of(held)[1]:
                 self._add_result(held, with_call=True)
@@ -400,7 +398,7 @@ def _part_of_result(part: Any) -> str | None:
     if kind in _TEXTS and ("type" in part or len(part) == 1):
         text = part_text(part)
     elif kind in _RESULTS:
-        text = result_text(value_at(_inside(part, _RESULTS[kind]), _RESULT))
+        text = result_text(value_at(_inside(part, kind), _RESULT))
     elif kind == "json":
         text = as_text(part["json"])
     elif kind in _SILENT:
@@ -423,10 +421,9 @@ def _kind_of(part: Any) -> str:
     return kind
 
 
-def _inside(part: Object, key: str) -> Object:
-    if key not in part:
-        return part
-    return as_object(part.get(key), repr(key))
+def _inside(part: Object, kind: str) -> Object:
+    held = part.get(kind, part.get("toolInvocation"))
+    return held if is_object(held) else part
 
 
 def _text_at(held: Object, path: str) -> str:
