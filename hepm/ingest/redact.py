@@ -123,7 +123,8 @@ class Redactor:
 
     def _remembered(self, text: str) -> str:
         """What `without_secrets` makes of a text: an environment returns the same ones again and again."""
-        if text not in self._clean:
+        clean = self._clean.get(text)
+        if clean is None:
             if self._characters > _REMEMBERED:
                 self._clean, self._characters = {}, 0
             self._characters += len(text)
@@ -131,7 +132,7 @@ class Redactor:
             if clean == text:
                 clean = text  # so that one of two equal texts is kept
             self._clean[text] = clean
-        return self._clean[text]
+        return clean
 
     def text(self, text: str) -> str:
         """One text without secrets."""
