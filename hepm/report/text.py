@@ -44,11 +44,8 @@ class Row:
 
     @property
     def lines(self) -> list[str]:
-        """As text; of the runs the first one is named."""
-        lines = [self.name + self.text, *filter(None, self.below)]
-        for run in self.runs[:1]:
-            lines.append(f'run {_short(run.id)}, "{run.request}"' if run.request else f"run {_short(run.id)}")
-        return lines
+        """As text, without runs."""
+        return [self.name + self.text, *self.below]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,9 @@ def _texts(report: Report, every: bool) -> Iterator[tuple[str, Sequence[Sequence
     for section in sections_of(report, most_waste=None if every else WASTE_SHOWN):
         heading = f"{section.heading} ({section.remark})" if section.remark else section.heading
         rows = section.rows if every or section.heading in (_WASTE, _SPOKEN) else section.rows[:SHOWN]
-        yield heading, [row.lines for row in rows], len(section.rows) - len(rows)
+        # Of waste, any run of many is as good as another: pages name them.
+        lines = [row.lines if section.heading == _WASTE else _with_run(row) for row in rows]
+        yield heading, lines, len(section.rows) - len(rows)
 
 
 def terminal_lines(report: Report, *, every: bool = False) -> Iterator[str]:
@@ -144,11 +143,19 @@ def _requests_row(kind: HardRequests) -> Row:
     return Row(kind.name, how, tried, kind.shown)
 
 
+def _with_run(row: Row) -> list[str]:
+    """A row as text, with the first of its runs."""
+    lines = row.lines
+    for run in row.runs[:1]:
+        lines.append(f'run {_short(run.id)}, "{run.request}"' if run.request else f"run {_short(run.id)}")
+    return lines
+
+
 def _waste_rows(waste: Waste, most: int | None) -> Iterator[Row]:
     for rows in (waste.repeated, waste.errors, waste.left_out):
         for row in rows[:most]:
             below = [row.went_on] if row.went_on else []
-            yield Row(row.tool, row.why, below, [ShownRun(id, "") for id in row.shown])
+            yield Row(row.tool, row.why, below, row.shown)
     for recipe in waste.recipes[:most]:
         yield Row("what solved it", f": {recipe}")
 

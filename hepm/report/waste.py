@@ -14,10 +14,11 @@ from hepm.evidence.decisions import LabelledRun
 from hepm.experience.lessons import SOLVED_BY, Principle
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.ingest.call_errors import errors_of
+from hepm.ingest.transitions import request_of
 from hepm.llm.usage import estimate_tokens
-from hepm.report.examples import SHOWN_RUNS
+from hepm.report.examples import REQUEST_CHARS, SHOWN_RUNS, ShownRun
 from hepm.report.requests import by_family
-from hepm.text import count_of
+from hepm.text import count_of, cut, on_one_line
 from hepm.types import ToolCall, ToolName, Trajectory
 
 REPEATED: Final = 3
@@ -38,7 +39,7 @@ class WastedCalls:
         went_on: How the runs went on from an error, in words; else "".
         seconds: Of those whose latency is recorded; None if none is.
         tokens: Of their results; an estimate.
-        shown: Ids of runs to open, failed ones first.
+        shown: Runs to open, failed ones first.
     """
 
     tool: ToolName
@@ -48,7 +49,7 @@ class WastedCalls:
     runs: int
     seconds: float | None
     tokens: int
-    shown: tuple[str, ...]
+    shown: tuple[ShownRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +92,11 @@ class _Tally:
             cost += f", {sum(latencies):,.0f} s"
         if tokens:
             cost += f", about {count_of(tokens, 'token')} of results"
+        requests = {run.id: ShownRun(run.id, on_one_line(cut(request_of(run), REQUEST_CHARS))) for _, run in self.calls}
         shown = sorted(runs, key=lambda run: runs[run] is not False)[:SHOWN_RUNS]
         seconds = sum(latencies) if latencies else None
-        why = f"{what}: {cost}{after}"
-        return WastedCalls(tool, why, went_on, len(self.calls), len(runs), seconds, tokens, tuple(shown))
+        counts = len(self.calls), len(runs), seconds, tokens
+        return WastedCalls(tool, f"{what}: {cost}{after}", went_on, *counts, tuple([requests[id] for id in shown]))
 
 
 def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun], principles: Iterable[StoredLesson]) -> Waste:

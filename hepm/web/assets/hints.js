@@ -44,7 +44,7 @@ function fillFigures({ counts, totals, open_runs, uplift }) {
   document.getElementById("figures").replaceChildren(
     upliftFigure(uplift),
     figure("Followed", shareOf(followed, judged), followedDetail(followed, judged)),
-    figure("Said", asCount(texts), `in ${plural(requests, "request")} since the server started: ${plural(hints, "suggestion")}, else warnings or lessons`),
+    figure("Said", asCount(texts), `in ${plural(requests, "request")} since the server started${texts ? `: ${plural(hints, "suggestion")}, else warnings or lessons` : ""}`),
     figure("Under way", asCount(open_runs), open_runs === 1 ? "run" : "runs"),
     figure("Stored", asCount(totals.trajectories), storedDetail(totals, labelled)),
   );

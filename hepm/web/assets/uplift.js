@@ -16,9 +16,9 @@ function drawn(tag, attributes, text) {
 /** The first figure: by how many points memory changes success, if that is known. */
 function upliftFigure({ success, measures, sessions, shadow, holdout }) {
   if (success) {
-    const [value, interval] = measures[0].cells.at(-1).split(" (");
+    const [value, interval] = measures[0].cells.at(-1).replace(")", "").split(" (");
     const known = success.low > 0 || success.high < 0;
-    return figure("Uplift", known ? `${value} points` : "not yet known", `(${interval}${known ? "" : " points"}, in ${plural(sessions, "session")}`);
+    return figure("Uplift", known ? `${value} points` : "not yet known", `${interval}${known ? "" : " points"}, in ${plural(sessions, "session")}`);
   }
   if (shadow) return figure("Uplift", "shadow", "nothing is shown to agents");
   return figure("Uplift", "–", holdout || sessions ? `${plural(sessions, "session")} with an outcome` : "no session is held out");
