@@ -375,11 +375,9 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)
     triples = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
-    own = {"tools": tools, "conditions": when, "distilled_by": HAND}
-    if row.kind == "experience":
-        edited = replace(Experience.of(row), lesson=words, **own).row()
-    else:
-        edited = replace(Principle.of(row), text=words, triples=tuple(triples), **own).row()
+    lesson = read_lesson(row)
+    own = {"lesson": words} if isinstance(lesson, Experience) else {"text": words, "triples": tuple(triples)}
+    edited = replace(lesson, tools=tools, conditions=when, distilled_by=HAND, **own).row()
     if edited.id == row.id:
         return edited
     retire = {stored.row.id: "deleted" for stored in former.lessons} | {row.id: "superseded"}
