@@ -50,7 +50,13 @@ FITTING: Final = 0.6
 """and its share of what worked in such situations, as where a request is known for sure."""
 BRANCHES: Final = 30
 """Decisions at a place, from which on a way that a fifth of them ask for would have shown: in fewer, what all did is
-no evidence for the next one, unless a known fact separates the decisions there."""
+no evidence for the next one, unless a known fact separates the decisions there,"""
+AGREED: Final = 12
+"""or from so many on hardly another way worked, and this one did not fail:"""
+ALONE: Final = 0.95
+"""its share of what worked,"""
+UNFAILED: Final = 0.7
+"""and of its own decisions. Where some ask for another way, it fails in them, or the other one works."""
 HALF: Final = 0.4
 """Of the first tool's score in the rank, from which on a further one is named."""
 REPEATED: Final = 0.5
@@ -234,12 +240,16 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
         return floors.chance
     if chance.known(vote.known) >= KNOWN:
         return min(floors.chance, floors.known)
-    return floors.chance if backed and fits and not _may_hide_a_branch(found.place) else 2.0
+    if way is None or not (backed and fits) or _may_hide_a_branch(way, found.share[tool], found.place):
+        return 2.0
+    return floors.chance
 
 
-def _may_hide_a_branch(place: PlaceEvidence | None) -> bool:
+def _may_hide_a_branch(way: Way, share: float, place: PlaceEvidence | None) -> bool:
     """Whether no known fact separates the decisions at a place, and they are too few to say that none could."""
-    return place is None or (place.small.test_M[0] < 0 and place.seen < BRANCHES)
+    if place is None or place.small.test_M[0] >= 0 or place.seen >= BRANCHES:
+        return place is None
+    return place.seen < AGREED or share < ALONE or way.worked < UNFAILED * way.tried
 
 
 class _Answer(NamedTuple):
