@@ -73,6 +73,10 @@ STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
 MOSTLY: Final = 0.8
 """What a way achieves in such situations, below which its chance is lowered."""
+PARTED: Final = 0.7
+"""The floor of a chance where known facts part the decisions, `MOSTLY` this way worked,"""
+ACHIEVES: Final = 0.6
+"""and the lower bound of what it achieves is this much."""
 FEWEST_KNOWN: Final = 3.0
 """Effective decisions that all failed, from which on no way is known to work."""
 SAME_WORDS: Final = 0.7
@@ -240,9 +244,16 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
         return floors.chance
     if chance.known(vote.known) >= KNOWN:
         return min(floors.chance, floors.known)
+    if way is not None and backed and _is_parted(way, found):
+        return min(floors.chance, PARTED)
     if way is None or not (backed and fits) or _may_hide_a_branch(way, found.share[tool], found.place):
         return 2.0
     return floors.chance
+
+
+def _is_parted(way: Way, found: Findings) -> bool:
+    """Whether known facts part the decisions at a place, and this way clearly is the one here."""
+    return bool(found.conditions) and found.share[way.tool] >= MOSTLY and way.bounds[0] >= ACHIEVES
 
 
 def _may_hide_a_branch(way: Way, share: float, place: PlaceEvidence | None) -> bool:
