@@ -215,9 +215,17 @@ def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warn
     rivalled = any(found.counted[way.tool].won >= FEWEST_COUNTED for way in others if way.tool in found.counted)
     part = best.worked / (best.worked + sum(way.worked for way in others))
     stands_out = part >= (RIVALLED if rivalled else OUTSTANDING) and best.bounds[0] >= PROMISING
-    plausible = found.rank.get(best.tool, 0.0) >= PLAUSIBLE
+    plausible = found.rank.get(best.tool, 0.0) >= PLAUSIBLE and _is_borne_out(best.tool, found)
     instead = best if stands_out and plausible else None
     return [Warned(way, instead) for way in sorted(worse, key=lambda way: (-way.failed, way.tool))]
+
+
+def _is_borne_out(tool: ToolName, found: Findings) -> bool:
+    """Whether enough decisions under these conditions worked by it; two are enough if hardly another way worked."""
+    counted = found.counted.get(tool)
+    if counted is None:
+        return True
+    return counted.won > FEWEST_COUNTED or (counted.won == FEWEST_COUNTED and found.share.get(tool, 0.0) >= FITTING)
 
 
 def _may_be_named(tool: ToolName, situation: Situation, allows: Callable[[ToolName], bool]) -> bool:
