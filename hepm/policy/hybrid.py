@@ -40,8 +40,8 @@ RIVALLED: Final = 0.65
 """and from which on if another way has `FEWEST_COUNTED` successes, too;"""
 PROMISING: Final = 0.5
 """if the lower bound of what it achieves is this much,"""
-PLAUSIBLE: Final = 0.1
-"""and its score in the rank: among runs of several kinds it may be what those of another kind do."""
+PLAUSIBLE: Final = 0.3
+"""and its share of what worked: among runs of several kinds it may be what those of another kind do."""
 ELSEWHERE: Final = 0.5
 """The chance of a way that worked for the nearest requests in other situations only, as a part of what it achieved."""
 BACKED: Final = 2.0
@@ -51,7 +51,7 @@ FITTING: Final = 0.6
 BRANCHES: Final = 30
 """Decisions at a place, from which on a way that a fifth of them ask for would have shown: in fewer, what all did is
 no evidence for the next one, unless a known fact separates the decisions there,"""
-AGREED: Final = 12
+AGREED: Final = 16
 """or from so many on hardly another way worked, and this one did not fail:"""
 ALONE: Final = 0.95
 """its share of what worked,"""
@@ -215,8 +215,7 @@ def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warn
     rivalled = any(found.counted[way.tool].won >= FEWEST_COUNTED for way in others if way.tool in found.counted)
     part = best.worked / (best.worked + sum(way.worked for way in others))
     stands_out = part >= (RIVALLED if rivalled else OUTSTANDING) and best.bounds[0] >= PROMISING
-    plausible = found.rank.get(best.tool, 0.0) >= PLAUSIBLE and _is_borne_out(best.tool, found)
-    instead = best if stands_out and plausible else None
+    instead = best if stands_out and _is_borne_out(best.tool, found) else None
     return [Warned(way, instead) for way in sorted(worse, key=lambda way: (-way.failed, way.tool))]
 
 
@@ -225,7 +224,8 @@ def _is_borne_out(tool: ToolName, found: Findings) -> bool:
     counted = found.counted.get(tool)
     if counted is None:
         return True
-    return counted.won > FEWEST_COUNTED or (counted.won == FEWEST_COUNTED and found.share.get(tool, 0.0) >= FITTING)
+    least = FITTING if counted.won == FEWEST_COUNTED else PLAUSIBLE
+    return counted.won >= FEWEST_COUNTED and found.share.get(tool, 0.0) >= least
 
 
 def _may_be_named(tool: ToolName, situation: Situation, allows: Callable[[ToolName], bool]) -> bool:
