@@ -48,15 +48,12 @@ BACKED: Final = 2.0
 """Effective decisions that worked, behind a tool that is named where the request is new,"""
 FITTING: Final = 0.6
 """and its share of what worked in such situations, as where a request is known for sure."""
-BRANCHES: Final = 30
-"""Decisions at a place, from which on a way that a fifth of them ask for would have shown: in fewer, what all did is
-no evidence for the next one, unless a known fact separates the decisions there,"""
 AGREED: Final = 16
-"""or from so many on hardly another way worked, and this one did not fail:"""
+"""Decisions at a place, from which on what all did is evidence for the next one where no known fact separates them,"""
 ALONE: Final = 0.95
-"""its share of what worked,"""
+"""if this way has such a share of what worked"""
 UNFAILED: Final = 0.7
-"""and of its own decisions. Where some ask for another way, it fails in them, or the other one works."""
+"""and worked in such a share of its own decisions: where some ask for another way, that one works or this one fails."""
 HALF: Final = 0.4
 """Of the first tool's score in the rank, from which on a further one is named."""
 REPEATED: Final = 0.5
@@ -245,15 +242,14 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
     way = found.ways.get(tool)
     backed = way is not None and way.worked >= BACKED
     if sure and fits and _achieved(way) == 1:
-        if backed and not chance.measured:
-            return min(floors.chance, floors.known, UNMEASURED)
-        return min(floors.chance, floors.known, OF_SURE)
+        unmeasured = backed and not chance.measured
+        return min(floors.chance, floors.known, UNMEASURED if unmeasured else OF_SURE)
     if floors.chance <= OF_SURE:  # for agents that weigh what is stated
         return floors.chance
-    if chance.known(vote.known) >= KNOWN:
-        return min(floors.chance, floors.known)
     if way is not None and backed and _is_parted(way, found):
         return min(floors.chance, PARTED)
+    if chance.known(vote.known) >= KNOWN:
+        return min(floors.chance, floors.known)
     if way is None or not (backed and fits) or _may_hide_a_branch(way, found.share[tool], found.place):
         return 2.0
     return floors.chance
@@ -265,8 +261,8 @@ def _is_parted(way: Way, found: Findings) -> bool:
 
 
 def _may_hide_a_branch(way: Way, share: float, place: PlaceEvidence | None) -> bool:
-    """Whether no known fact separates the decisions at a place, and they are too few to say that none could."""
-    if place is None or place.small.test_M[0] >= 0 or place.seen >= BRANCHES:
+    """Whether no known fact separates the decisions at a place, and they do not say that none could."""
+    if place is None or place.small.test_M[0] >= 0:
         return place is None
     return place.seen < AGREED or share < ALONE or way.worked < UNFAILED * way.tried
 

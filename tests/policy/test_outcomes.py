@@ -13,7 +13,7 @@ from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, 
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory.messages import as_messages
 from hepm.policy import Floors, Hybrid, Query, floors_of
-from hepm.policy.hybrid import BRANCHES
+from hepm.policy.hybrid import AGREED
 from tests.runs import trajectory
 
 WORDS = ["red", "blue", "green", "old", "new", "big", "small", "tall", "round", "flat", "soft", "cold", "warm", "dry"]
@@ -78,12 +78,17 @@ def test_a_way_that_mostly_failed_is_not_named_though_no_like_run_did_better(tmp
         assert "read" not in {one.tool for one in found}
 
 
-@pytest.mark.parametrize("more", [-1, 0])
-def test_what_all_did_is_named_to_a_new_request_once_another_way_would_have_shown(tmp_path: Path, more: int) -> None:
+@pytest.mark.parametrize(
+    ("all_did", "others", "named"),
+    [(AGREED - 1, 0, []), (AGREED, 0, ["refund"]), (AGREED, 3, [])],
+)
+def test_what_all_did_is_named_to_a_new_request_once_another_way_would_have_shown(
+    tmp_path: Path, all_did: int, others: int, named: list[str]
+) -> None:
     elsewhere = [trajectory(f"read {n}", "look", "read", "write", "leave", goal=f"letter {n}") for n in range(20)]
-    runs = calls("refund", "broken", won=BRANCHES + more) + elsewhere
+    runs = calls("refund", "broken", won=all_did) + calls("resend", "broken", won=others) + elsewhere
     found = ask(tmp_path, runs, "a lamp that hums", speak="sure")
-    assert [one.tool for one in found] == ([] if more else ["refund"])
+    assert [one.tool for one in found] == named
 
 
 def desk(number: int, *calls: str, result: str = "done") -> list[dict[str, object]]:
