@@ -31,7 +31,6 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.call_errors import errors_of
 from hepm.ingest.records import MAX_LABEL, without_surrogates
 from hepm.ingest.transitions import own_tool
-from hepm.memory.guard import at_level
 from hepm.memory.session import HELD_OUT
 from hepm.text import what_is_wrong
 from hepm.types import RECORDED_BY, START, SUMMARY_TOOL, FailedWay, Object, Suggestions, ToolName
@@ -228,7 +227,7 @@ class _Tools:
             namespace=NAMESPACE.get(),
         )
         if run is not None:
-            suggestions = at_level(run.session.draw(), suggestions)
+            suggestions = run.session.guarded(suggestions)
         if not k:
             suggestions = suggestions.without([suggestion.tool for suggestion in suggestions], NOTHING)
         if run is not None:

@@ -374,7 +374,7 @@ class Memory(OpenedMemory):
         run: str = "",
         budget: int = 1_000,
         options: PromptOptions | None = None,
-        level: str = "",
+        guarded: Callable[[Suggestions], Suggestions] | None = None,
         token: str = "",
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Prompt:
@@ -387,11 +387,10 @@ class Memory(OpenedMemory):
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
-            level: Of the guard (`hepm.memory.guard.LEVELS`), which sessions draw; "" where it does not decide.
+            guarded: What a session gets of the tools that would be named (`hepm.memory.session.Session.guarded`).
             token: Name of the token that asks at a server: what another one's runs alone taught is not for it.
         """
         from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render
-        from hepm.memory.guard import at_level
 
         options = options or PromptOptions()
         if isinstance(messages, TurnState):
@@ -422,7 +421,7 @@ class Memory(OpenedMemory):
         recollector = Recollector(
             self.lessons.told_to(token),
             now,
-            at_level(level, suggestions),
+            suggestions if guarded is None else guarded(suggestions),
             names=names,
             user=user,
             environment=environment,

@@ -17,7 +17,7 @@ from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded
 from hepm.llm.usage import estimate_tokens
-from hepm.memory.guard import SILENT
+from hepm.memory.guard import SILENT, at_level
 from hepm.memory.journal import SessionFile
 from hepm.memory.record import SessionConversation, calls_in
 from hepm.types import (
@@ -235,8 +235,6 @@ class Session:
         if messages is not None and not self._kept(lambda: self._record.take(messages)):
             return Prompt()
         control = _is_control(self.enter(keep=keep))
-        # Drawn before `keep`, so that one write has the level and the turns.
-        level = "" if control else self.draw()
 
         def found() -> Prompt | None:
             turns = self._record.turns()
@@ -256,7 +254,7 @@ class Session:
                 environment=self._run.environment,
                 horizon=horizon,
                 options=self._options.prompt,
-                level=level,
+                guarded=self.guarded,
                 token=self.token,
                 namespace=self._namespace,
             )
@@ -346,10 +344,17 @@ class Session:
             return Prompt()
         return render(Recollection(notes=notes), redact=options.redact)
 
-    def draw(self) -> str:
-        """The level of this session's hints, which is drawn once; "" where the guard does not decide.
+    def guarded(self, found: Suggestions) -> Suggestions:
+        """The part of what was found that this session gets: no tool, if its level is silent.
 
-        Silence, if it cannot be drawn now. A shadow session draws none.
+        The level is drawn once, where memory first has a tool to name: sessions without one say nothing of hints.
+        """
+        return at_level(self._drawn_level(), found) if found.ranked else found
+
+    def _drawn_level(self) -> str:
+        """The level of this session's hints; "" where the guard does not decide, silence if none can be drawn now.
+
+        A shadow session draws none.
         """
         options = self._options.prompt
         chosen = options is not None and (options.policy != "hybrid" or not options.suggestions)
