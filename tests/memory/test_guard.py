@@ -136,6 +136,12 @@ def test_a_silent_session_names_no_tool_and_one_with_hints_does(file: Path) -> N
         assert quiet.prompt().suggestions.abstained == "hints of this session name no tool: `hepm stats` says why"
 
 
+def test_a_session_in_which_memory_has_no_tool_to_name_draws_no_level(file: Path) -> None:
+    with Memory.open(file) as memory, memory.session() as session:
+        assert HINT not in session.hint(asked("restart_server", wish="The server is down"))
+        assert session.level == ""
+
+
 def test_a_silent_session_is_warned(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
         for number in range(20):
