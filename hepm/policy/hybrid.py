@@ -48,12 +48,15 @@ BACKED: Final = 2.0
 """Effective decisions that worked, behind a tool that is named where the request is new,"""
 FITTING: Final = 0.6
 """and its share of what worked in such situations, as where a request is known for sure."""
+BRANCHES: Final = 30
+"""Decisions at a place, from which on a way that a fifth of them ask for would have shown: in fewer, what all did is
+no evidence for the next one, unless a known fact separates the decisions there,"""
 AGREED: Final = 16
-"""Decisions at a place, from which on what all did is evidence for the next one where no known fact separates them,"""
+"""or they are so many, and agree:"""
 ALONE: Final = 0.95
-"""if this way has such a share of what worked"""
+"""this way has such a share of what worked,"""
 UNFAILED: Final = 0.7
-"""and worked in such a share of its own decisions: where some ask for another way, that one works or this one fails."""
+"""and worked in such a share of its own decisions. Where some ask for another way, that one works or this one fails."""
 HALF: Final = 0.4
 """Of the first tool's score in the rank, from which on a further one is named."""
 REPEATED: Final = 0.5
@@ -262,7 +265,7 @@ def _is_parted(way: Way, found: Findings) -> bool:
 
 def _may_hide_a_branch(way: Way, share: float, place: PlaceEvidence | None) -> bool:
     """Whether no known fact separates the decisions at a place, and they do not say that none could."""
-    if place is None or place.small.test_M[0] >= 0:
+    if place is None or place.small.test_M[0] >= 0 or place.seen >= BRANCHES:
         return place is None
     return place.seen < AGREED or share < ALONE or way.worked < UNFAILED * way.tried
 
