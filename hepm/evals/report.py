@@ -78,6 +78,14 @@ class MethodScores:
     interval: Mapping[str, Interval]
     difference: Mapping[str, MethodDifference]
 
+    @property
+    def ahead(self) -> str:
+        """The difference in hit@2, for a table; "" of the reference."""
+        if "hit@2" not in self.difference:
+            return ""
+        value, (low, high) = self.difference["hit@2"].value, self.difference["hit@2"].interval
+        return f"{value:+.3f} [{low:+.3f} … {high:+.3f}]"
+
 
 @dataclass(frozen=True)
 class DomainReport:
@@ -307,17 +315,10 @@ def _ways(failures: Failures) -> str:
 
 
 def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> Table:
-    table = table_of(title, "method")
-    for heading in ("hit@1", "hit@2", "hit@3", "MRR"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=5)
-    table.add_column(f"hit@2 against {reference}, 95 %", justify="right", min_width=23)
-    for name, scores in methods.items():
-        difference = scores.difference.get("hit@2")
-        against = ""
-        if difference:
-            against = f"{difference.value:+.3f} [{_range(difference.interval)}]"
-        table.add_row(name, *(f"{scores.values[metric]:.3f}" for metric in METRICS), against)
-    return table
+    columns = {"method": "{0[0]}"}
+    columns |= {metric.replace("mrr", "MRR"): f"{{0[1].values[{metric}]:.3f}}" for metric in METRICS}
+    columns[f"hit@2 against {reference}, 95 %"] = "{0[1].ahead}"
+    return rows_table(title, columns, methods.items())
 
 
 _RESCUE_COLUMNS: Final = {
@@ -354,10 +355,6 @@ def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> Iterator[Ren
     if judged.warned or judged.warned_better:
         warned = f"warned of the chosen tool in {judged.warned:.0%} and of the better one in {judged.warned_better:.0%}"
         yield Text(f"{name} {warned}")
-
-
-def _range(interval: Interval) -> str:
-    return f"{interval.low:+.3f} … {interval.high:+.3f}"
 
 
 def table_of(title: str, first: str, *numbers: str) -> Table:

@@ -70,6 +70,8 @@ STATES: Final[Mapping[State, str]] = {
     "arithmetic": "reproduced by arithmetic",
     "cannot": "cannot be run here",
 }
+Records: TypeAlias = Mapping[str, Object]
+"""JSON objects by name: benches, what they came to, or the rows of a table."""
 PAPERS: Final = ("h-epm", "prime", "evolver", "multisessioncollab")
 ALIASES: Final = {"msc": "multisessioncollab"}
 _REFERENCE: Final = "off"  # the arm that differences are to
@@ -107,7 +109,7 @@ class TablePart:
             return [figure]
         return list(figure)
 
-    def ours(self, row: str, metrics: Sequence[str], documents: Mapping[str, Object]) -> list[float | None]:
+    def ours(self, row: str, metrics: Sequence[str], documents: Records) -> list[float | None]:
         """What our benches measured of a row, in the mean; None for what some of them lack."""
         records = [records_of(documents.get(bench, {})).get(row, {}) for bench in self.benches]
         means: list[float | None] = []
@@ -140,7 +142,7 @@ class PaperTable:
             return f"figure {self.name.removeprefix('fig-')}"
         return f"table {self.name}"
 
-    def rows(self, documents: Mapping[str, Object], *, look_alikes: Collection[str] = ()) -> list[Object]:
+    def rows(self, documents: Records, *, look_alikes: Collection[str] = ()) -> list[Object]:
         """Its rows, with what our benches measured, and what was published, by model.
 
         Args:
@@ -169,7 +171,7 @@ class Paper:
 
     name: str
     title: str
-    benches: Mapping[str, Object]
+    benches: Records
     tables: Sequence[PaperTable]
 
     def find_tables(self, names: Sequence[str]) -> list[PaperTable]:
@@ -259,7 +261,7 @@ def find_paper(name: str) -> Paper:
 
 def _read(name: str, document: Object) -> Paper:
     tables: list[PaperTable] = []
-    benches: Mapping[str, Object] = document.get("bench", {})
+    benches: Records = document.get("bench", {})
     for record in cast("list[Object]", document["table"]):
         parts = [TablePart(**_without_nan(part)) for part in record.pop("part", ())]
         for part in parts:
@@ -280,7 +282,7 @@ def _without_nan(value: Any) -> Any:
     return None if is_nan else value
 
 
-def records_of(document: Object) -> Mapping[str, Object]:
+def records_of(document: Object) -> Records:
     """The records of a bench's JSON that rows name: arms and their sessions, or rounds and their environments."""
     records: dict[str, Object] = dict(document.get("arms", {}))
     for arm, record in document.get("arms", {}).items():

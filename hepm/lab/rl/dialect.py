@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.types import Object
 
+Objects: TypeAlias = Sequence[Mapping[str, Any]]
+"""Messages of a chat, or tools as endpoints take them."""
 _PLACE: Final = "\u2980hint\u2980"  # marks where a message ends, in a text that is then cut there
 _CALL: Final = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _TOOLS: Final = (
@@ -35,11 +37,11 @@ class ModelReply(NamedTuple):
 class Dialect(Protocol):
     """Messages to tokens and back. What was sampled is never tokenised again."""
 
-    def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Framed:
+    def opening(self, messages: Objects, tools: Objects) -> Framed:
         """The system's and the user's message, up to where the model begins to write."""
         ...
 
-    def following(self, messages: Sequence[Mapping[str, Any]]) -> Framed:
+    def following(self, messages: Objects) -> Framed:
         """What comes after a message of the model: results of tools, or a message of the user."""
         ...
 
@@ -81,7 +83,7 @@ class ChatDialect:
         # The model writes the end of its message itself, but not what stands between messages.
         self._written = self._rendered_before.rindex(end) + len(end)
 
-    def opening(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Framed:
+    def opening(self, messages: Objects, tools: Objects) -> Framed:
         """The tokens before the first text of the model."""
         marked = _marked(messages)
         text = self._render(marked, tools=[*tools] or None)
@@ -90,7 +92,7 @@ class ChatDialect:
             text = self._render(_with_tools(marked, tools))
         return self._framed(text)
 
-    def following(self, messages: Sequence[Mapping[str, Any]]) -> Framed:
+    def following(self, messages: Objects) -> Framed:
         """The tokens of further messages; InputError if the template changes earlier ones."""
         text = self._render([_user("x"), _CALLED, *_marked(messages)])
         # Templates of reasoning models drop the thoughts of earlier messages, for one.
@@ -129,13 +131,13 @@ class ChatDialect:
         return self._tokenizer.apply_chat_template([*messages], tools=tools, **options)
 
 
-def _marked(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _marked(messages: Objects) -> list[Mapping[str, Any]]:
     """The messages with the mark at the end of the last one's text."""
     last = messages[-1]
     return [*messages[:-1], {**last, "content": f"{last['content']}{_PLACE}"}]
 
 
-def _with_tools(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _with_tools(messages: Objects, tools: Objects) -> list[Mapping[str, Any]]:
     """The messages with the tools described in the system's, which is made if there is none."""
     lines = [_TOOLS]
     for tool in tools:
