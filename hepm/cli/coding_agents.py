@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from hepm.cli.client_files import TOKEN_HEADER, ClientFile, ServerEntry, json_file, whole_file
+from hepm.cli.commands import Several
 from hepm.cli.options import refuse
 from hepm.types import Object
 
@@ -40,7 +41,7 @@ class CodingAgent(NamedTuple):
     home: str
     kind: Literal["http", "groups", "entries", "scripts", "plugin", ""]
     hooks: tuple[str, str]
-    events: tuple[str, ...]
+    events: Several
     mcp: tuple[str, str]
     entry: Object
     read_variable: str = "${{{}}}"

@@ -18,6 +18,8 @@ from click.core import ParameterSource
 from hepm.cli.config import read_config, setting_at
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+Several: TypeAlias = tuple[str, ...]
+"""The values of an argument or a repeatable option."""
 
 PATH: Final = click.Path(path_type=Path)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hepm.cli.commands import argument, command, flag, option
+from hepm.cli.commands import Several, argument, command, flag, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import remark_pending
 from hepm.cli.options import (
@@ -56,12 +56,12 @@ _WITHOUT_OUTCOMES: Final = frozenset({"claude-code", "codex"})  # formats of tra
 @place_options
 def ingest(
     place: StorePlace,
-    runs: tuple[str, ...],
+    runs: Several,
     format: str,
     reward_key: str,
     success_key: str,
     assume_success: bool,
-    distrust: tuple[str, ...],
+    distrust: Several,
     tools: str | None,
     embedder: str | None,
     success_from: float | None,

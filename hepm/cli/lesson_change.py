@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hepm.cli.commands import argument, command, flag
+from hepm.cli.commands import Several, argument, command, flag
 from hepm.cli.lesson_learn import distill, evolve
 from hepm.cli.lesson_list import find_lesson, is_id, lesson_argument, list_, show
 from hepm.cli.lesson_review import review
@@ -82,7 +82,7 @@ def _edit_lesson(memory: Memory, stored: StoredLesson, words: str, namespace: st
 @yes_option
 @json_option
 @place_options
-def retire(place: StorePlace, lessons: tuple[str, ...], undo: bool, yes: bool, as_json: bool) -> None:
+def retire(place: StorePlace, lessons: Several, undo: bool, yes: bool, as_json: bool) -> None:
     """Retire lessons, with those that say the same: no prompt shows them, and they stay in the store. Pending ones are
     rejected, and with --undo approved.
 

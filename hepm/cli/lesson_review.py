@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from hepm.cli.commands import command, option
+from hepm.cli.commands import Several, command, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import find_lesson, is_id, remark_pending
 from hepm.cli.options import StorePlace, place_options, read_text, refuse, tell
@@ -31,7 +31,7 @@ _KEYS: Final = "a approve, e edit, r reject, s skip, q quit"
     multiple=True,
 )
 @place_options
-def review(place: StorePlace, approve: tuple[str, ...]) -> None:
+def review(place: StorePlace, approve: Several) -> None:
     """Go through the lessons that a model, an agent or an import wrote: no agent is told one before it is approved.
 
     In a terminal one key decides on each; elsewhere they are listed.

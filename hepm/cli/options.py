@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from hepm.cli.commands import flag, option, options_as
+from hepm.cli.commands import Several, flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.errors import InputError, StoreError
 from hepm.graph.open_store import DEFAULT_STORE, embedded_file
@@ -232,6 +232,25 @@ def refuse(wrong: object, named: str, message: str) -> None:
     """Raise a misuse, if it is one: of an option or argument, or of none where that is ""."""
     if wrong:
         raise click.BadParameter(message, param_hint=named or None)
+
+
+def pairs(given: Several, named: str, form: str) -> dict[str, str]:
+    """The values of a repeatable option of the form NAME=VALUE, by name."""
+    values: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        refuse(not (name.strip() and equals), named, f"{text!r} is not {form}")
+        values[name.strip()] = value
+    return values
+
+
+def json_or_text(text: str) -> Any:
+    """A value that a user wrote: temperature=0 is a number, reasoning_effort=low is text."""
+    try:
+        # NaN and Infinity are no JSON: they stay text.
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return text
 
 
 def tell(text: str) -> None:

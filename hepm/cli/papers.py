@@ -14,9 +14,9 @@ import click
 
 from hepm.cli.bench import bench
 from hepm.cli.bench.outcome import PlayOutcome, Shared, estimated, print_parts
-from hepm.cli.commands import PATH, argument, command, flag, option
+from hepm.cli.commands import PATH, Several, argument, command, flag, option
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
-from hepm.cli.options import json_option, print_json, refuse, remark
+from hepm.cli.options import json_option, pairs, print_json, refuse, remark
 from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 
@@ -79,7 +79,7 @@ class PapersCommand:
     user_model: str | None
     trials: int
     small: bool
-    source: Sequence[str]
+    source: Several
     base_url: str | None
     prices: str | None
     folder: Path
@@ -147,13 +147,10 @@ class PapersCommand:
     @cached_property
     def _sources(self) -> Mapping[str, str]:
         known = sorted({about["source"] for about in self.paper.benches.values() if "source" in about})
-        sources: dict[str, str] = {}
-        for given in self.source:
-            name, equals, path = given.partition("=")
-            refuse(not (name and equals and path), "--source", f"{given!r} is not NAME=PATH")
+        sources = pairs(self.source, "--source", "NAME=PATH")
+        for name in sources:
             there_are = ", ".join(known) or "it has none"
             refuse(name not in known, "--source", f"{name!r} is no source of this paper: {there_are}")
-            sources[name] = path
         return sources
 
     def _words(self, name: str, rows: Sequence[str]) -> list[str]:
@@ -187,9 +184,8 @@ class PapersCommand:
 
     def _print_estimate(self, outcomes: Mapping[str, PlayOutcome], shared: Shared, *, as_json: bool) -> None:
         usages = [outcome.usage for outcome in outcomes.values() if outcome.usage is not None]
-        again = sum(outcome.document.get("again", 0) for outcome in outcomes.values())
         total = sum(usages[1:], usages[0]) if len(usages) == len(outcomes) else None
-        whole = estimated(len(outcomes), total, "comparison", self.folder, shared.limits[1], again=again)
+        whole = estimated(len(outcomes), total, "comparison", self.folder, shared.limits[1])
         if as_json:
             print_json(whole.document | {"made_of": {name: outcome.document for name, outcome in outcomes.items()}})
             return

@@ -7,17 +7,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import PATH, argument, command, flag, option, options_as
+from hepm.cli.commands import PATH, Several, argument, command, flag, option, options_as
 from hepm.cli.model import ModelChoice, cost_of, model_option, tell_cost
 from hepm.cli.options import (
     Bar,
     StorePlace,
     json_option,
+    json_or_text,
+    pairs,
     place_options,
     plain,
     print_json,
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
 class Calls:
     """The options about what was called, and what can be."""
 
-    after: tuple[str, ...]
-    tools: tuple[str, ...]
+    after: Several
+    tools: Several
 
     def names(self) -> Object:
         """The arguments of `Memory.suggest` and `Memory.prompt`."""
@@ -77,7 +79,7 @@ def suggest(
     place: StorePlace,
     calls: Calls,
     state: str | None,
-    history: tuple[str, ...],
+    history: Several,
     k: int,
     policy: PolicyName,
     speak: Speak,
@@ -202,7 +204,7 @@ def _print_prompt(addition: Prompt) -> None:
 def cypher(
     place: StorePlace,
     query: str | None,
-    param: tuple[str, ...],
+    param: Several,
     as_list: bool,
     favourites: Path | None,
     timeout: float,
@@ -250,30 +252,19 @@ def cypher(
         remark(f"these are the first {limit:,} rows, and there are more: take --limit")
 
 
-def _values(given: Sequence[str], named: NamedQuery | None) -> Object:
+def _values(given: Several, named: NamedQuery | None) -> Object:
     """The values of `--param`, by the types of a question's parameters where they are known."""
     types: dict[str, str] = {}
     if named is not None:
         types = {parameter.name: parameter.type for parameter in named.parameters}
     values: Object = {}
-    for part in given:
-        name, equals, text = part.partition("=")
-        name = name.strip().lstrip("$")
-        refuse(not equals or not name, "--param", f"{part!r} is not of the form k=v")
-        values[name] = _parsed(text, types.get(name))
+    for key, text in pairs(given, "--param", "of the form k=v").items():
+        name = key.lstrip("$")
+        value = json_or_text(text)
+        # A string stays text even if it looks like a number.
+        is_text = types.get(name) == "string" and not isinstance(value, str)
+        values[name] = text if is_text else value
     return values
-
-
-def _parsed(text: str, type: str | None) -> Any:
-    """A value of `--param`: JSON where it is some, else text; a string stays text even if it looks like a number."""
-    try:
-        # NaN and Infinity are no JSON: they stay text.
-        value = json.loads(text, parse_constant=str)
-    except ValueError:
-        return text
-    if type == "string" and not isinstance(value, str):
-        return text
-    return value
 
 
 def _print_library() -> None:

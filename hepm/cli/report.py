@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from hepm.cli import options
-from hepm.cli.commands import PATH, argument, command, flag, option
+from hepm.cli.commands import PATH, Several, argument, command, flag, option
 from hepm.cli.options import (
     Bar,
     StorePlace,
@@ -48,7 +48,7 @@ runs_argument = argument("runs", "Files, folders, globs or tar archives of runs,
 @place_options
 def report(
     place: StorePlace,
-    runs: tuple[str, ...],
+    runs: Several,
     every: bool,
     html: Path | None,
     markdown: bool,
@@ -128,7 +128,7 @@ def write_for_agents(
 @json_option
 @format_option
 @place_options
-def check(place: StorePlace, file: Path, runs: tuple[str, ...], as_json: bool, format: str) -> None:
+def check(place: StorePlace, file: Path, runs: Several, as_json: bool, format: str) -> None:
     """Check by runs whether the lessons in AGENTS.md still hold; exit 1 where runs no longer support one.
 
     Example: `hepm check AGENTS.md results/*.json`
@@ -154,7 +154,7 @@ def check(place: StorePlace, file: Path, runs: tuple[str, ...], as_json: bool, f
 
 
 @contextlib.contextmanager
-def _memory_of(runs: tuple[str, ...], place: StorePlace, format: str) -> Generator[Memory]:
+def _memory_of(runs: Several, place: StorePlace, format: str) -> Generator[Memory]:
     """The memory that is asked, in whose namespace `place` then is: the store's, or a passing one of runs."""
     if not runs:
         with place.open() as memory:

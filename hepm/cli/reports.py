@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hepm.cli import options
-from hepm.cli.commands import PATH, argument, command, flag, option
+from hepm.cli.commands import PATH, Several, argument, command, flag, option
 from hepm.cli.options import Bar, StorePlace, format_option, json_option, place_options, print_json, remark, tell
 from hepm.errors import InputError
 from hepm.text import count_of
@@ -28,9 +28,9 @@ _MOST: Final = 200  # tools on a page
 @argument("runs", "Files, folders, globs or tar archives; - reads stdin.", nargs=-1, required=True)
 @format_option
 def eval_runs(
-    runs: tuple[str, ...],
+    runs: Several,
     format: str,
-    method: tuple[str, ...],
+    method: Several,
     every: bool,
     assume_success: bool,
     as_json: bool,

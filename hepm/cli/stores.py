@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import command, flag, option
+from hepm.cli.commands import Several, command, flag, option
 from hepm.cli.options import (
     Bar,
     StorePlace,
@@ -132,7 +132,7 @@ def forget(
 @flag("--repair", "Repair what can be repaired.")
 @flag("--advice", "Say instead what keeps memory from helping, and which command mends it.")
 @json_option
-def doctor(store: str, namespace: tuple[str, ...], repair: bool, advice: bool, as_json: bool) -> None:
+def doctor(store: str, namespace: Several, repair: bool, advice: bool, as_json: bool) -> None:
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
     Example: `hepm doctor --repair`, `hepm doctor --advice`
     """

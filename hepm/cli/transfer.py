@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import argument, command, flag, option
+from hepm.cli.commands import Several, argument, command, flag, option
 from hepm.cli.ingest import store_runs
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, refuse, tell
 from hepm.cli.report import write_for_agents
@@ -104,7 +104,7 @@ def _write(lines: Iterable[str], path: str, what: str) -> None:
 )
 @json_option
 @place_options
-def import_(place: StorePlace, paths: tuple[str, ...], as_json: bool) -> None:
+def import_(place: StorePlace, paths: Several, as_json: bool) -> None:
     """Read an export back: runs, counts, lessons and credit.
 
     Example: `hepm import runs.jsonl --store other.hepm`
@@ -122,7 +122,7 @@ def import_(place: StorePlace, paths: tuple[str, ...], as_json: bool) -> None:
 @argument("source", "The memory to read: a file, a folder, or a Neo4j address.")
 @argument("target", "The memory to fill, created if missing.")
 @option("--namespace -n", "Only this partition; repeatable.", multiple=True)
-def copy(source: str, target: str, namespace: tuple[str, ...]) -> None:
+def copy(source: str, target: str, namespace: Several) -> None:
     """Copy runs, lessons, counts, states and vectors between files and Neo4j, and compare at the end.
 
     Repeat it to continue after an interruption. `hepm export` and `hepm import` do the same with files of JSON.

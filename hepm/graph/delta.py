@@ -29,6 +29,8 @@ from hepm.types import (
 )
 
 Edge: TypeAlias = tuple[ToolName, ToolName]
+Names: TypeAlias = tuple[ToolName, ...]
+"""Of tools."""
 
 SAID_CHARS: Final = 2000  # of a user's words in a run, by which runs are compared
 REQUEST_CHARS: Final = 600  # of them, in which the first request is looked for
@@ -49,8 +51,8 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 class StateMove(NamedTuple):
     """The tools before and after, as sorted sets, and the run's outcome. Equal states of one move are merged."""
 
-    sources: tuple[ToolName, ...]
-    targets: tuple[ToolName, ...]
+    sources: Names
+    targets: Names
     success: bool
 
 
@@ -99,8 +101,8 @@ class TransitionRow(NamedTuple):
         learned: The facts that came since the turn before.
     """
 
-    sources: tuple[ToolName, ...]
-    targets: tuple[ToolName, ...]
+    sources: Names
+    targets: Names
     flags: int
     key: int
     summary: str
@@ -141,7 +143,7 @@ class RunRecord(NamedTuple):
     ended_at: float | None
     source: str
     calls: Mapping[ToolName, tuple[int, int, int]]
-    called: tuple[ToolName, ...]
+    called: Names
     tools: tuple[Tool, ...]
     transitions: tuple[TransitionRow, ...]
     said: str
@@ -228,7 +230,7 @@ def _refused_in(run: Trajectory) -> str:
     Without those that memory denied: else it would take its own word for the users'.
     """
     pairs: dict[Edge, None] = {}
-    last: tuple[ToolName, ...] = (START,)
+    last: Names = (START,)
     for turn in run.turns:
         if turn.role == "user" or not turn.calls:
             continue
@@ -249,11 +251,9 @@ def _transition_row(passed: Transition, *, own_only: bool) -> TransitionRow:
     return TransitionRow(passed.sources, passed.targets, flags, key, text, passed.learned)
 
 
-def steps_in(
-    sequence: str, *, success: bool
-) -> Iterator[tuple[tuple[ToolName, ...], tuple[ToolName, ...], int, Facts, StatePlace]]:
+def steps_in(sequence: str, *, success: bool) -> Iterator[tuple[Names, Names, int, Facts, StatePlace]]:
     """Each transition of a run, from its column `sequence`: sources, targets, flags, facts, the place of its state."""
-    sources: tuple[ToolName, ...] = (START,)
+    sources: Names = (START,)
     for names, flags, learned, key in json.loads(sequence):
         targets = tuple(names)
         move = StateMove(_sorted_set(sources), _sorted_set(targets), success)
@@ -403,7 +403,7 @@ class Delta:
                 states[passed.key] = state
 
 
-def _sorted_set(names: tuple[ToolName, ...]) -> tuple[ToolName, ...]:
+def _sorted_set(names: Names) -> Names:
     if len(names) == 1:
         return names
     return tuple(sorted(set(names)))

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from hepm.errors import EmbedderMismatchError, FormatError, InputError, StoreVersionError
-from hepm.graph.delta import RunRecord
+from hepm.graph.delta import Names, RunRecord
 from hepm.types import ToolName
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class ToolRow(NamedTuple):
     former_description: str = ""
     former_parameters: str = "{}"
     retired: bool = False
-    aliases: tuple[ToolName, ...] = ()
+    aliases: Names = ()
 
 
 def tool_row(row: Sequence[Any]) -> ToolRow:
@@ -228,8 +228,8 @@ class StateRow:
     """One remembered state: its move, and how many near-identical ones were merged into it."""
 
     id: int
-    sources: tuple[ToolName, ...]
-    targets: tuple[ToolName, ...]
+    sources: Names
+    targets: Names
     success: bool
     key: int
     count: int
@@ -282,7 +282,7 @@ class RevisionChange(NamedTuple):
 
     revision: int
     namespace: str
-    sources: tuple[ToolName, ...] | None
+    sources: Names | None
     rewritten: bool
     removed: bool
 

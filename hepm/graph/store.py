@@ -111,12 +111,8 @@ class Store(Backend):
 
     def copy_tools(self, rows: Sequence[ToolRow], *, namespace: str, replay: RecordParser) -> None:
         """Set everything about tools but their counts, as another store holds it; nothing if that is so already."""
-        stored = {row.name: row for row in self.tools(namespace=namespace)}
-        different: list[ToolRow] = []
-        for row in rows:
-            known = stored.get(row.name)
-            if known is None or known._replace(calls=row.calls, errors=row.errors) != row:
-                different.append(row)
+        stored = {row._replace(calls=0, errors=0) for row in self.tools(namespace=namespace)}
+        different = [row for row in rows if row._replace(calls=0, errors=0) not in stored]
         if not different:
             return
 
@@ -177,10 +173,7 @@ class Store(Backend):
             StoreDamagedError: a record cannot be read; the text names its run, and nothing was changed.
         """
         work = partial(rebuild, replay=replay, embedder=embedder)
-        if embedder is None:
-            self.write(namespace, work)
-        else:
-            self.write(namespace, work, embedder=embedder.name)
+        self.write(namespace, work, embedder=None if embedder is None else embedder.name)
 
     def read_rewards(self, success_from: float, *, replay: RecordParser) -> int:
         """Count rewards from `success_from` on as successes, in all namespaces or in none; how many runs that changed.

@@ -229,9 +229,11 @@ def what_changed(row: ToolRow) -> str:
         changes.append("its description is another")
     now, before = _parameters(row.parameters), _parameters(row.former_parameters)
     if before:
-        changed = sorted({name for name, _ in now.items() ^ before.items()})
         for what, required in (("now required", True), ("now optional", False), ("removed", None)):
-            names = [name for name in changed if now.get(name) is required]
+            names: list[str] = []
+            for name in sorted(now | before):
+                if now.get(name) is required and before.get(name) != required:
+                    names.append(name)
             if names:
                 changes.append(f"{what}: {', '.join(names)}")
     if not changes and row.former_parameters not in ("{}", row.parameters):

@@ -36,7 +36,6 @@ class Trial:
         holdout: The chance that it had to be a control, in (0, 1]. At 1 hints are computed and not shown.
         tokens: Of what memory said to it, or of a shadow session would have said; an estimate.
         shown: Ids of the lessons that were in its hints.
-        left_out: What older versions left out of hints by chance.
         withheld: What hints of a shadow session would have named.
     """
 
@@ -44,7 +43,6 @@ class Trial:
     holdout: float
     tokens: int = 0
     shown: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
     withheld: tuple[Withheld, ...] = ()
 
     @property
@@ -77,7 +75,6 @@ class Trial:
                 holdout=float(read["holdout"]),
                 tokens=int(read.get("tokens", 0)),
                 shown=tuple(map(str, read.get("shown", ()))),
-                left_out=tuple(map(str, read.get("left_out", ()))),
                 withheld=tuple(withheld),
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -114,7 +111,6 @@ def trial_columns(run: Trajectory) -> dict[str, str]:
         "holdout": trial.holdout,
         "tokens": trial.tokens,
         "shown": trial.shown,
-        "left_out": trial.left_out,
         "errors": errors,
         "hints": hints,
         "request": _first_request(run.turns)[:REQUEST_CHARS],

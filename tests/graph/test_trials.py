@@ -11,7 +11,7 @@ from hepm.types import TRIAL, Outcome, ToolCall, Trajectory, Turn
 from tests.graph.test_levels import NS, store_runs
 from tests.runs import trajectory
 
-TOLD = Trial(MEMORY, 0.1, tokens=40, shown=("p-1", "hint buy"), left_out=("e-2",))
+TOLD = Trial(MEMORY, 0.1, tokens=40, shown=("p-1", "hint buy"))
 
 
 def in_trial(trial: Trial, name: str, success: bool | None) -> Trajectory:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.commands import option, options_as
+from hepm.cli.commands import Several, option, options_as
 from hepm.cli.model import ModelChoice
-from hepm.cli.options import refuse
+from hepm.cli.options import json_or_text, pairs
 from hepm.types import Object
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ class AgentOptions:
     tasks: str | None
     concurrency: int
     max_turns: int | None
-    option: tuple[str, ...]
+    option: Several
     prices: str | None
     source: str
 
@@ -37,16 +36,8 @@ class AgentOptions:
 
     def request_arguments(self) -> Object:
         """What is sent with each request. A value is read as JSON where it is some, else as text."""
-        arguments: Object = {}
-        for given in self.option:
-            name, equals, text = given.partition("=")
-            refuse(not (name and equals), "--option", f"{given!r} is not NAME=VALUE, such as temperature=0")
-            # temperature=0 is a number, reasoning_effort=low is text.
-            try:
-                arguments[name] = json.loads(text)
-            except ValueError:
-                arguments[name] = text
-        return arguments
+        given = pairs(self.option, "--option", "NAME=VALUE, such as temperature=0")
+        return {name: json_or_text(text) for name, text in given.items()}
 
 
 agent_options = options_as(

@@ -77,20 +77,10 @@ def print_parts(parts: Sequence[Table | Text | str]) -> None:
             Console().print(part)
 
 
-def estimated(
-    number: int, usage: Usage | None, what: str, place: Path, prices: Prices | None, *, again: int = 0
-) -> PlayOutcome:
-    """What a dry run came to, with the cost where prices are known.
-
-    Args:
-        usage: None if nothing was played that it could be told by.
-        again: How many of the runs broke off before, and are made anew.
-    """
+def estimated(number: int, usage: Usage | None, what: str, place: Path, prices: Prices | None) -> PlayOutcome:
+    """What a dry run came to, with the cost where prices are known; no usage if nothing was played to tell by."""
     document: Object = {"dry_run": True, f"{what}s": number}
     made = count_of(number, what)
-    if again:
-        document["again"] = again
-        made += f" ({again:,} broke off before)"
     if usage is None:
         takes = "be played; what that takes is known once some are: begin with a small --budget"
         return PlayOutcome(document, [f"{made} would {takes}, in {place}"])

@@ -18,7 +18,7 @@ from hepm.cli.options import Bar, refuse, remark
 from hepm.errors import BudgetSpentError, EndpointRefusedError
 from hepm.lab.bench.arms import Arm
 from hepm.lab.bench.explore import Exploration
-from hepm.lab.bench.folder import Folder, Key
+from hepm.lab.bench.folder import Folder
 from hepm.lab.bench.models import open_model
 from hepm.lab.bench.play import Bench, BenchOptions
 from hepm.lab.environments import Environment, PlayedUser, Task
@@ -52,9 +52,7 @@ class BenchCommand:
         """Play a bench; in a dry run, say what that would take."""
         budget, prices = self.shared.limits
         if self.dry_run:
-            waiting = made.waiting()
-            again = _failed_before(made.folder, waiting)
-            return estimated(len(waiting), made.estimate(), made.what, self.place, prices, again=len(again))
+            return estimated(len(made.waiting()), made.estimate(), made.what, self.place, prices)
         before = budget.paid_before
         ending = self._played(made)
         document, parts = made.outcome()
@@ -123,11 +121,11 @@ class BenchCommand:
         if self.shared.judge:
             judge = replace(self.endpoint, model=self.shared.judge)
         about: Object = {"budget": budget, "prices": prices, "environment": self.environment, "judge": judge}
-        again = _failed_before(made.folder, made.waiting())
+        failed: dict[str, str] = made.folder.note(_FAILED) or {}
+        again = [str(key) for key in made.waiting() if str(key) in failed]
         if again:
-            key, reason = next(iter(again.items()))
             broken = count_of(len(again), made.what)
-            remark(f"{broken} broke off before, and are made anew ({key}): {on_one_line(reason)}")
+            remark(f"{broken} broke off before, and are made anew ({again[0]}): {on_one_line(failed[again[0]])}")
         ending: Exception | None = None
         bar = Bar(f"{made.what}s")
         model = self.stack.enter_context(open_model(self.endpoint, made.folder, on_run=bar.show, **about))
@@ -150,12 +148,6 @@ class BenchCommand:
             names += f" and {self.environment.user.model}"
         remark(f"asked {names}: {budget.line()}; what it answered is in {made.folder.path}")
         return ending
-
-
-def _failed_before(folder: Folder, waiting: Sequence[Key]) -> dict[str, str]:
-    """The runs of these that broke off in an earlier command: why."""
-    failed: dict[str, str] = folder.note(_FAILED) or {}
-    return {str(key): failed[str(key)] for key in waiting if str(key) in failed}
 
 
 def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:

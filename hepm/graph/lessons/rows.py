@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.cypher.model import NODES, OF_EVERY_KIND, PropertyType
+from hepm.graph.delta import Names
 from hepm.graph.rows import Float32Array, Values
 from hepm.graph.stored_vectors import from_bytes
 from hepm.types import Object, ToolName, followed
@@ -126,7 +127,7 @@ class LessonRow:
     properties: Mapping[str, Value] = field(default_factory=dict[str, Value])
     user: str = ""
     sources: tuple[Source, ...] = ()
-    tools: tuple[ToolName, ...] = ()
+    tools: Names = ()
     parents: tuple[Parent, ...] = ()
     triples: tuple[Triple, ...] = ()
     prior: Uses = UNUSED

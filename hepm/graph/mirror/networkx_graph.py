@@ -54,16 +54,17 @@ def _nodes(mirror: NamespaceMirror, lessons: LessonMirror, labels: Collection[st
 def _tools(mirror: NamespaceMirror, c: float) -> Iterator[_Node]:
     rows = mirror.all_rows()
     for tool in [*mirror.store.tools(namespace=mirror.name), ToolRow(START, "", "{}", 0, 0)]:
-        edges = [EdgeRow(*row) for row in rows.get(tool.name, ())]
+        edges = rows.get(tool.name, ())
         if not (tool.calls or edges):
             continue
         values = tool._asdict() | {"aliases": tool.aliases or None, "changed_at": tool.changed_at or None}
         values["retired"] = "by hand" if tool.retired else None
         outgoing: dict[Any, Object] = {}
-        weights = edge_weights([(edge.support, edge.inverse_steps) for edge in edges], c=c)
-        for edge, weight in zip(edges, weights, strict=True):
-            share = edge.failures / max(1, edge.support + edge.failures)
-            outgoing[edge.target] = _attributes("NEXT", edge._asdict() | {"weight": weight, "failure_share": share})
+        weights = edge_weights([(edge[2], edge[3]) for edge in edges], c=c)
+        for (_, target, *counts), weight in zip(edges, weights, strict=True):
+            about: Object = dict(zip(EdgeRow._fields[2:], counts, strict=True))
+            share = about["failures"] / max(1, about["support"] + about["failures"])
+            outgoing[target] = {"type": "NEXT", **about, "weight": weight, "failure_share": share}
         yield tool.name, _attributes("Tool", values), outgoing
 
 

@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.errors import StoreDamagedError
-from hepm.graph.delta import RunRecord
+from hepm.graph.delta import Names, RunRecord
 from hepm.graph.rows import (
     Counting,
     Float32Array,
@@ -329,5 +329,5 @@ def _meta_rows(values: Mapping[str, object]) -> list[Values]:
 
 
 @lru_cache(maxsize=65_536)  # many states have one move
-def _names(tools: tuple[ToolName, ...]) -> str:
+def _names(tools: Names) -> str:
     return _json(tools)
