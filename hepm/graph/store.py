@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from hepm.errors import InputError
-from hepm.graph.backend import Backend
 from hepm.graph.changes import add_runs, forget_runs, read_rewards, rebuild, restate
 from hepm.graph.delta import COLUMNS, Delta, Edge, RunRecord, StatePlace, counted_by, request_of
 from hepm.graph.drift import MOST_RUNS, Drift, Observation, drift_of, vouched_drift
@@ -21,6 +21,7 @@ from hepm.graph.rows import (
     Added,
     Counting,
     Float32Array,
+    Header,
     HeldRun,
     Known,
     Marks,
@@ -39,6 +40,7 @@ from hepm.graph.rows import (
     ToolRow,
     Totals,
     Vectored,
+    Vectors,
     batches,
     known_runs,
     marks_of,
@@ -48,9 +50,12 @@ from hepm.graph.rows import (
 )
 from hepm.graph.stored_vectors import dimensions_of, of_size, vectors_of
 from hepm.graph.tool_life import add_alias, remove_alias, retire
-from hepm.graph.transaction import Transaction
+from hepm.graph.transaction import Opened, Transaction
 from hepm.graph.trials import TrialSession, trial_session
 from hepm.types import Evidence, Tool, ToolName
+
+if TYPE_CHECKING:
+    from hepm.cypher.model import Result
 
 T = TypeVar("T")
 
@@ -59,8 +64,90 @@ _REEMBED_BATCH: Final = 1000  # texts that are embedded and written in one trans
 _RESTATED: Final = 500  # runs that are read at once
 
 
-class Store(Backend):
-    """Where the tool graph lives. `SQLiteStore` is the embedded default, `Neo4jStore` the one on a server."""
+class Store(ABC):
+    """Where the tool graph lives. `SQLiteStore` is the embedded default, `Neo4jStore` the one on a server.
+
+    All methods see nothing outside their namespace, and are safe to call from several threads; a read never waits for a
+    write. Reads are statements by name, in `sqlite/queries.sql` and `cypher/store/`; both return the same columns.
+    Every store passes tests/graph/test_store_contract.py.
+
+    Attributes:
+        remote: Whether it may become unreachable while a process runs: mirrors then read it whole when they open.
+        runs_a_batch: Runs per transaction: enough that its own cost is small.
+    """
+
+    # What each database does in its own way
+
+    remote: ClassVar[bool]
+    runs_a_batch: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def header(self) -> Header:
+        """Read from the store on each access."""
+
+    @property
+    @abstractmethod
+    def secret(self) -> str:
+        """A random text of this store that no client knows; made when it is first asked for, and then kept."""
+
+    @property
+    @abstractmethod
+    def upgraded_from(self) -> int:
+        """The schema version that an upgrade began with; 0 if there was none, or it is settled."""
+
+    @abstractmethod
+    def settle_upgrade(self) -> None:
+        """Note that what derives from the records is right after an upgrade."""
+
+    @abstractmethod
+    def write(
+        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
+    ) -> T:
+        """Run work in one write transaction: all of it is stored, or nothing. A server may run it again.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now, or vectors of another size.
+        """
+
+    @abstractmethod
+    def read(self, name: str, /, *, namespace: str, **values: Any) -> list[Row]:
+        """The rows of a named statement."""
+
+    @abstractmethod
+    def iterate(self, name: str, /, *, namespace: str, **values: Any) -> Iterator[Sequence[Any]]:
+        """The rows of a named statement; lazy."""
+
+    @abstractmethod
+    def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
+        """Run a user's Cypher query that only reads (see `hepm.cypher.engines`), in the dialect of the backend.
+
+        Raises:
+            QueryError: it would write, takes too long, or is no Cypher.
+            MissingExtraError: the embedded engine is not installed.
+        """
+
+    @abstractmethod
+    def write_all(self, work: Callable[[Opened], T]) -> T:
+        """Run work on any namespaces in one write transaction, opened by their names. A server may run it again."""
+
+    @abstractmethod
+    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
+
+    def damage(self) -> list[str]:
+        """Sentences on what a file holds that its tables refuse; records are left out."""
+        return []
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the store; safe to call twice."""
+
+    @abstractmethod
+    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[Row]:
+        """Rows of embedded states by id, with the nearest `limit` among them."""
+
+    # What is written once, over named statements
 
     @property
     def lessons(self) -> LessonStore:
@@ -184,7 +271,7 @@ class Store(Backend):
         if not 0 < success_from <= 1:
             raise InputError(f"a reward from which on runs succeed is above 0 and at most 1, not {success_from:g}.")
 
-        def work(of: Callable[[str], Transaction]) -> int:
+        def work(of: Opened) -> int:
             memory = of("")
             if memory.header.success_from == success_from:
                 return 0
@@ -199,7 +286,7 @@ class Store(Backend):
     def set_embedder(self, name: str, dimensions: int) -> None:
         """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
 
-        def work(of: Callable[[str], Transaction]) -> None:
+        def work(of: Opened) -> None:
             memory = of("")
             # Read under the lock: another process may have been first, and stored vectors since.
             header = memory.header

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hepm.graph.delta import Delta, RunRecord, StateMove, StatePlace, StateSeen
 from hepm.graph.lessons.rows import LessonRow, to_record
@@ -267,3 +267,7 @@ class Transaction(ABC):
         """Runs of stored rows, by id."""
         # In the order of the columns of `stored_runs` and of the statements like it.
         return sorted(map(StoredRun._make, rows), key=attrgetter("id"))
+
+
+Opened: TypeAlias = Callable[[str], Transaction]
+"""The running transaction on a namespace, by its name."""

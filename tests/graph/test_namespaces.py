@@ -10,7 +10,6 @@ import numpy as np
 from hepm import START, Tool
 from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Notes, Principle
-from hepm.graph.backend import Backend
 from hepm.graph.delta import steps_in
 from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
 from hepm.graph.lessons.store import LessonStore
@@ -195,7 +194,7 @@ def learn(store: Store, namespace: str) -> None:
 
 
 def test_every_method_of_a_store_is_tried_here() -> None:
-    methods = {name for name in (*vars(Store), *vars(Backend)) if not name.startswith("_")} | {"remote", "runs_a_batch"}
+    methods = {name for name in vars(Store) if not name.startswith("_")} | {"remote", "runs_a_batch"}
     assert methods == READS.keys() | WRITES.keys() | OF_THE_WHOLE_STORE
     assert {
         name for name in vars(LessonStore) if not name.startswith("_")

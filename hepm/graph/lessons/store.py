@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from hepm.graph.backend import Backend
 from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, StoredLesson, exposures_of, stored_lessons
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import TextVectors
 from hepm.graph.transaction import Transaction
+
+if TYPE_CHECKING:
+    from hepm.graph.store import Store
 
 T = TypeVar("T")
 
@@ -17,7 +19,7 @@ T = TypeVar("T")
 class LessonStore:
     """Lessons of a store. Methods see nothing outside their namespace, and are atomic."""
 
-    def __init__(self, store: Backend) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     def change(

@@ -42,7 +42,7 @@ from hepm.graph.rows import (
 )
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import from_bytes, vector_bytes
-from hepm.graph.transaction import Transaction, rows_naming
+from hepm.graph.transaction import Opened, Transaction, rows_naming
 from hepm.text import day_of
 from hepm.types import SUCCESS_FROM, ToolName
 
@@ -165,7 +165,7 @@ class Neo4jStore(Store):
         """Run the query on the server, in a transaction that only reads."""
         return self._connection.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
-    def write_all(self, work: Callable[[Callable[[str], Transaction]], T]) -> T:
+    def write_all(self, work: Callable[[Opened], T]) -> T:
         """Run work in one transaction of the server."""
         return self._connection.write(lambda tx: work(partial(Neo4jTransaction, tx)))
 

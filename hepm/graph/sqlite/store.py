@@ -29,7 +29,7 @@ from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_state
 from hepm.graph.sqlite.damage import damage, mend
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import packed, vector_bytes
-from hepm.graph.transaction import Transaction
+from hepm.graph.transaction import Opened, Transaction
 from hepm.types import START, SUCCESS_FROM, ToolName
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class SQLiteStore(Store):
         with open_copy(self) as copy:
             return copy.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
-    def write_all(self, work: Callable[[Callable[[str], Transaction]], T]) -> T:
+    def write_all(self, work: Callable[[Opened], T]) -> T:
         """Run work on any namespaces in one transaction, each opened by its name."""
         with self._connections.writing() as db:
             header = self._header(db.execute(self._statements["meta"]))
