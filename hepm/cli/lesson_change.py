@@ -45,32 +45,20 @@ def edit(place: StorePlace, lesson: str, text: str) -> None:
     # Read before the store is opened: a closed standard input creates none.
     words = read_text("-") if text == "-" else text
     with place.create() as memory:
-        stored = _to_edit(memory, lesson, place.namespace)
+        stored = None
+        if is_id(lesson) or memory.preferences.notes(lesson, namespace=place.namespace) is not None:
+            stored = find_lesson(memory, lesson, namespace=place.namespace)
         if stored is None or stored.row.kind == "notes":
             user = lesson if stored is None else stored.row.user
             notes = memory.preferences.edit(user, words, namespace=place.namespace)
-            line = f"{user}: version {notes.version} written"
-        else:
-            line = _edit_lesson(memory, stored, words, place.namespace)
-    tell(line)
+            tell(f"{user}: version {notes.version} written")
+            return
+        from hepm.experience.lesson_files import edit_lesson
 
-
-def _to_edit(memory: Memory, name: str, namespace: str) -> StoredLesson | None:
-    """A lesson, or the notes on a user; None for a user without notes."""
-    if is_id(name) or memory.preferences.notes(name, namespace=namespace) is not None:
-        return find_lesson(memory, name, namespace=namespace)
-    return None
-
-
-def _edit_lesson(memory: Memory, stored: StoredLesson, words: str, namespace: str) -> str:
-    from hepm.experience.lesson_files import edit_lesson
-
-    former = stored.row
-    edited = edit_lesson(memory.lessons, former, words, namespace=namespace)
+        former = stored.row.id
+        edited = edit_lesson(memory.lessons, stored.row, words, namespace=place.namespace).id
     # An id is a hash of the words.
-    if edited.id == former.id:
-        return f"{former.id} says this already"
-    return f"{edited.id} replaces {former.id}"
+    tell(f"{former} says this already" if edited == former else f"{edited} replaces {former}")
 
 
 # Retire

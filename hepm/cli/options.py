@@ -336,10 +336,14 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str | int]], titl
     for column in columns:
         table.add_column(column)
     for row in rows:
+        cells: list[str | Text] = []
         for column, value in zip(table.columns, row, strict=True):
             if isinstance(value, int):
                 column.justify = "right"
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else plain(value) for value in row))
+                cells.append(f"{value:,}")
+            else:
+                cells.append(plain(value))
+        table.add_row(*cells)
     print_table(table)
 
 

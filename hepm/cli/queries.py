@@ -261,9 +261,9 @@ def _values(given: Several, named: NamedQuery | None) -> Object:
     for key, text in pairs(given, "--param", "of the form k=v").items():
         name = key.lstrip("$")
         value = json_or_text(text)
-        # A string stays text even if it looks like a number.
-        is_text = types.get(name) == "string" and not isinstance(value, str)
-        values[name] = text if is_text else value
+        if types.get(name) == "string" and not isinstance(value, str):
+            value = text  # a string stays text even if it looks like a number
+        values[name] = value
     return values
 
 
@@ -285,8 +285,10 @@ def _print(result: Result, *, as_json: bool) -> None:
         print_json({"columns": result.columns, "rows": to_json(result.dicts()), "truncated": result.truncated})
     elif result.rows:
         _print_table(result)
+    elif result.columns:
+        print("no rows")
     else:
-        print("no rows" if result.columns else "done")
+        print("done")
 
 
 def _print_table(result: Result) -> None:

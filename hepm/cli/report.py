@@ -30,7 +30,6 @@ from hepm.types import DEFAULT_NAMESPACE
 if TYPE_CHECKING:
     from hepm.experience.lesson_bank import LessonBank
     from hepm.memory import Memory
-    from hepm.report.report import Report
 
 _UNFIT: Final = "no prompt shows, that hang on a word or an id, or that say what fails, not when nor what else to do"
 
@@ -66,8 +65,11 @@ def report(
         with Bar("reading runs") as bar:
             found = memory.report(namespace=place.namespace, anew=True, on_progress=bar.say)
         if html is not None:
+            from hepm.web.report_page import report_page
+
             check_target(html, place.store)
-            _write_page(memory, found, html)
+            write_lines([report_page(memory, found)], html, "the report")
+            tell(f"report written to {html}")
         if as_json:
             print_json(found.to_json())
         elif markdown:
@@ -78,22 +80,10 @@ def report(
         else:
             tell(found.sentence)
         if write is not None:
-            _write_lessons(memory, place, write)
+            from hepm.experience.counted import learn_by_counting
 
-
-def _write_page(memory: Memory, found: Report, target: Path) -> None:
-    from hepm.web.report_page import report_page
-
-    write_lines([report_page(memory, found)], target, "the report")
-    tell(f"report written to {target}")
-
-
-def _write_lessons(memory: Memory, place: StorePlace, target: Path) -> None:
-    """Count the lessons of the runs, and write those that a file for agents gets."""
-    from hepm.experience.counted import learn_by_counting
-
-    learn_by_counting(memory.lessons, namespace=place.namespace)
-    write_for_agents(memory.lessons, place, target)
+            learn_by_counting(memory.lessons, namespace=place.namespace)
+            write_for_agents(memory.lessons, place, write)
 
 
 def write_for_agents(

@@ -120,8 +120,11 @@ def forget(
     if as_json:
         print_json({"forgotten": gone, "notes": notes, "dry_run": dry_run})
     else:
-        line = f"{count_of(len(gone), 'run')} {'would be forgotten' if dry_run else 'forgotten'}"
-        print(line + (f", and {count_of(notes, 'version')} of notes" if notes else ""))
+        done = "would be forgotten" if dry_run else "forgotten"
+        line = f"{count_of(len(gone), 'run')} {done}"
+        if notes:
+            line += f", and {count_of(notes, 'version')} of notes"
+        print(line)
     if not gone and not notes:
         raise click.exceptions.Exit(1)
 

@@ -67,8 +67,8 @@ def _remarks(memory: Memory, rows: Sequence[ToolRow], namespace: str) -> dict[To
             sentences.append(str(drifts[row.name]))
         if refused[row.name]:
             sentences.append(f"users refused it in {count_of(refused[row.name], 'run')}")
-        changed = what_changed(row) if row.changed_at else ""
-        if changed:
+        changed = what_changed(row)
+        if row.changed_at and changed:
             sentences.append(f"changed on {day_of(row.changed_at)}: {changed}")
     return by_tool
 

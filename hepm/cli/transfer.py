@@ -61,13 +61,8 @@ def export(place: StorePlace, path: str, sft: TrainingForm | None, every: bool, 
     elif sft is not None:
         _export_examples(place, path, sft)
     else:
-        _export_everything(place, path)
-
-
-def _export_everything(place: StorePlace, path: str) -> None:
-    """Write runs, lessons and credit."""
-    with place.open() as memory:
-        _write(memory.export(namespace=place.namespace), path, "line")
+        with place.open() as memory:
+            _write(memory.export(namespace=place.namespace), path, "line")
 
 
 def _export_examples(place: StorePlace, path: str, form: TrainingForm) -> None:

@@ -237,10 +237,19 @@ def _compared(
 def _noted(kind: Kind, store: Store, namespace: str) -> Iterator[tuple[str, str]]:
     """What names each row, and what must be equal, as JSON."""
     columns = kind.columns.split(" ")
-    named = [place for place, column in enumerate(columns) if column[0] == "*"]
-    compared = [place for place, column in enumerate(columns) if column[0] not in "*-"]
-    lists = [place for place, column in enumerate(columns) if column.endswith("[]")]
-    having = columns.index(kind.having) if kind.having else named[0]
+    named: list[int] = []
+    compared: list[int] = []
+    lists: list[int] = []
+    for place, column in enumerate(columns):
+        if column.endswith("[]"):
+            lists.append(place)
+        if column[0] == "*":
+            named.append(place)
+        elif column != "-":
+            compared.append(place)
+    having = named[0]
+    if kind.having:
+        having = columns.index(kind.having)
     for stored in store.iterate(kind.statement, namespace=namespace):
         row = list(stored)
         if not row[having]:
@@ -265,9 +274,12 @@ def _plain(value: Any) -> Any:
 
 def _difference(key: str, expected: str | None, stored: str | None) -> str:
     names: list[str] = []
-    for part in json.loads(key):
-        if not isinstance(part, int):  # of a state: its outcome and its key
-            names.append(part if isinstance(part, str) else ", ".join(part))
+    parts: list[str | int | list[str]] = json.loads(key)
+    for part in parts:
+        if isinstance(part, list):
+            names.append(", ".join(part))
+        elif isinstance(part, str):  # a number is the outcome or the key of a state
+            names.append(part)
     label = " -> ".join(names)
     if stored is None:
         return f"{label} is missing"

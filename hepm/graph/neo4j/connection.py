@@ -264,7 +264,9 @@ def keyed(space: str, row: Mapping[str, Any]) -> Values:
     keys = dict(row)
     for name, value in row.items():
         if name in _NODES and isinstance(value, str):
-            keys[f"{name}_uid"] = uid(space, _NODES[name], value) if value else None
+            keys[f"{name}_uid"] = None
+            if value:
+                keys[f"{name}_uid"] = uid(space, _NODES[name], value)
         elif name in _ROWS:
             keys[name] = [keyed(space, item) for item in value]
     if "run" in row:
