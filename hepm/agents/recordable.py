@@ -30,7 +30,8 @@ def recordable(message: Object) -> Object:
 def _can_be_stored(message: Object) -> bool:
     try:
         turns = chat_turns([message])
-        check_calls(turns, json.dumps(message))
+        if any(turn.calls for turn in turns):
+            check_calls(turns, json.dumps(message))
     except (RecordError, ValueError, RecursionError):
         return False
     return all(len(call.name) <= MAX_NAME for turn in turns for call in turn.calls)
