@@ -50,18 +50,11 @@ def exported_lines(store: Store, *, namespace: str) -> Iterator[str]:
         parse_stored(run_id, record)  # a damaged line would be found only when it is needed
         yield record
     # All are read before the first is written, so that they belong together while others write to the store.
-    lessons = store.lessons.list(namespace=namespace)
-    outcomes = store.lessons.outcomes(namespace=namespace)
+    lessons = [held.row for held in store.lessons.list(namespace=namespace)]
+    outcomes = [Reported(*outcome) for outcome in store.lessons.outcomes(namespace=namespace).items()]
     exposures = store.lessons.exposures(namespace=namespace)
     answers = store.lessons.all_answers(namespace=namespace)
-    for held in lessons:
-        yield _line(held.row)
-    for run_id, success in outcomes.items():
-        yield _line(Reported(run_id, success))
-    for exposure in exposures:
-        yield _line(exposure)
-    for answer in answers:
-        yield _line(answer)
+    yield from map(_line, [*lessons, *outcomes, *exposures, *answers])
 
 
 def _read(document: Document) -> Items:
