@@ -198,7 +198,7 @@ def named_files(name: str) -> list[Path]:
     files: list[Path] = []
     if glob.has_magic(name):
         for path in sorted(glob.glob(name, recursive=True)):
-            if os.path.isfile(path):  # reading a pipe without a writer never ends
+            if os.path.isfile(path) or not os.path.exists(path):
                 files.append(Path(path))
             elif os.path.isdir(path) and not name.endswith("**"):  # "**" lists the content of folders itself
                 files += _files_below(path)
@@ -211,7 +211,8 @@ def _files_below(folder: str) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             path = Path(parent, name)
-            if not name.startswith(".") and _is_data(name) and path.is_file():
+            # Reading a pipe without a writer never ends; a link that leads nowhere is reported.
+            if not name.startswith(".") and _is_data(name) and (path.is_file() or not path.exists()):
                 yield path
 
 
