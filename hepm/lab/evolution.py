@@ -69,7 +69,6 @@ class EvolutionSettings:
     prune_shown: int = 2
     prune_after: int = 20
     prune_success: float = 0.3
-    concurrency: int = 4
 
     def temperature(self, iteration: int, iterations: int) -> float:
         """Meta-temperature of an iteration, from 1."""
@@ -236,7 +235,7 @@ class Evolution:
                 steps.append(EvolutionStep(iteration, operator, of, why, "nothing"))
         questions = [self._question(step, temperature) for step in steps]
         # Answers come in any order.
-        asked = model.ask_all(questions, concurrency=self._settings.concurrency)
+        asked = model.ask_all(questions)
         answers = {answer.question: answer for answer in asked}
         for step, question_of_step in zip(steps, questions, strict=True):
             self._plan.append(self._ended(step, answers[question_of_step], model.endpoint.model))

@@ -55,11 +55,6 @@ class Rollout:
     guided: bool
     ended: Ended
 
-    @property
-    def steps(self) -> int:
-        """The agent's turns (n of H-EPM)."""
-        return sum(turn.is_step for turn in self.turns)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Player:
