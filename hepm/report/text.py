@@ -34,7 +34,7 @@ _SPOKEN: Final = "What memory did"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReportRow:
     """A row: what it is about, what is said of it, further lines, and runs to open."""
 
     name: str
@@ -54,19 +54,20 @@ class ReportSection:
 
     heading: str
     remark: str
-    rows: Sequence[Row]
+    rows: Sequence[ReportRow]
 
 
 def sections_of(report: Report, *, most_waste: int | None = None) -> Iterator[ReportSection]:
     """The sections behind the one of forks that have anything to say; of waste so much of each kind."""
     tools = [health for health in report.tools if health.remarkable]
+    advice = list(map(ReportRow, report.advice))
     latest = f"in the latest {count_of(report.waste.runs, 'run')}"
     sections = [
         ReportSection("Requests that fail", "", list(map(_requests_row, report.requests))),
         ReportSection(_WASTE, latest, list(_waste_rows(report.waste, most_waste))),
         ReportSection("Tools", "", list(map(_tool_row, tools))),
         ReportSection(_SPOKEN, "", list(_spoken_rows(report.spoken))),
-        ReportSection("What to tell the agent", "--write AGENTS.md writes these lines", list(map(Row, report.advice))),
+        ReportSection("What to tell the agent", "--write AGENTS.md writes these lines", advice),
     ]
     return (section for section in sections if section.rows)
 
@@ -135,15 +136,15 @@ def _short(id: str) -> str:
     return id if len(id) <= _ID_CHARS else id[: _ID_CHARS - 1] + CUT
 
 
-def _requests_row(kind: HardRequests) -> Row:
+def _requests_row(kind: HardRequests) -> ReportRow:
     how = f": {kind.failed:,} of {kind.runs:,} failed (others: {kind.others:.0%})"
     if kind.never_solved:
         how = f": never solved in {count_of(kind.runs, 'run')} (others fail in {kind.others:.0%})"
     tried = [f"tried: {', '.join(kind.tried)}"] if kind.tried else []
-    return Row(kind.name, how, tried, kind.shown)
+    return ReportRow(kind.name, how, tried, kind.shown)
 
 
-def _with_run(row: Row) -> list[str]:
+def _with_run(row: ReportRow) -> list[str]:
     """A row as text, with the first of its runs."""
     lines = row.lines
     for run in row.runs[:1]:
@@ -151,16 +152,16 @@ def _with_run(row: Row) -> list[str]:
     return lines
 
 
-def _waste_rows(waste: Waste, most: int | None) -> Iterator[Row]:
+def _waste_rows(waste: Waste, most: int | None) -> Iterator[ReportRow]:
     for rows in (waste.repeated, waste.errors, waste.left_out):
         for row in rows[:most]:
             below = [row.went_on] if row.went_on else []
-            yield Row(row.tool, row.why, below, row.shown)
+            yield ReportRow(row.tool, row.why, below, row.shown)
     for recipe in waste.recipes[:most]:
-        yield Row("what solved it", f": {recipe}")
+        yield ReportRow("what solved it", f": {recipe}")
 
 
-def _tool_row(health: ToolHealth) -> Row:
+def _tool_row(health: ToolHealth) -> ReportRow:
     parts = [health.drift]
     if health.errors:
         parts.append(
@@ -175,17 +176,19 @@ def _tool_row(health: ToolHealth) -> Row:
         parts.append(f"also called {', '.join(health.aliases)}")
     if health.uncalled:
         parts.append("offered and never called")
-    return Row(health.name, f": {_joined(parts)}")
+    return ReportRow(health.name, f": {_joined(parts)}")
 
 
-def _spoken_rows(spoken: MemoryReceipts) -> Iterator[Row]:
+def _spoken_rows(spoken: MemoryReceipts) -> Iterator[ReportRow]:
     if spoken.sentence:
-        yield Row(spoken.sentence)
+        yield ReportRow(spoken.sentence)
     if spoken.receipt:
-        yield Row(spoken.receipt, below=list(map(_week, spoken.weeks)))
+        yield ReportRow(spoken.receipt, below=list(map(_week, spoken.weeks)))
     if spoken.hinted:
         share = f"{spoken.followed:,} of {count_of(spoken.hints, 'hint')} followed"
-        yield Row(f"a hint named a tool in {spoken.hinted:,} of the latest {count_of(spoken.read, 'run')}; {share}")
+        yield ReportRow(
+            f"a hint named a tool in {spoken.hinted:,} of the latest {count_of(spoken.read, 'run')}; {share}"
+        )
 
 
 def _week(week: WeekReceipt) -> str:
