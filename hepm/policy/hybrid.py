@@ -74,7 +74,7 @@ STRAYED: Final = 1 / 3
 MOSTLY: Final = 0.8
 """What a way achieves in such situations, below which its chance is lowered."""
 PARTED: Final = 0.7
-"""The floor of a chance where known facts part the decisions, `MOSTLY` this way worked,"""
+"""The floor of a chance where a fact of a result parts the decisions, `MOSTLY` this way worked,"""
 ACHIEVES: Final = 0.6
 """and the lower bound of what it achieves is this much."""
 FEWEST_KNOWN: Final = 3.0
@@ -259,8 +259,13 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
 
 
 def _is_parted(way: Way, found: Findings) -> bool:
-    """Whether known facts part the decisions at a place, and this way clearly is the one here."""
-    return bool(found.conditions) and found.share[way.tool] >= MOSTLY and way.bounds[0] >= ACHIEVES
+    """Whether a fact of a result parts the decisions at a place, and this way clearly is the one here.
+
+    Words of a request are no such fact: those of a new one may be chance.
+    """
+    if not found.conditions or found.conditions[-1].source.startswith("<"):
+        return False
+    return found.share[way.tool] >= MOSTLY and way.bounds[0] >= ACHIEVES
 
 
 def _may_hide_a_branch(way: Way, share: float, place: PlaceEvidence | None) -> bool:
