@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +240,9 @@ def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(of_th
             told |= {*memory.prompt(messages, tools=tools, options=PromptOptions(suggestions=0)).lessons}
             for level in LEVELS:
                 alone = at_level(level, memory.suggest(messages=messages, tools=tools))
-                assert said(memory.prompt(messages, tools=tools, level=level).suggestions) == said(alone)
+                assert said(memory.prompt(messages, tools=tools, guarded=partial(at_level, level)).suggestions) == said(
+                    alone
+                )
     assert told & {one.id for one in WRITTEN}, "what a model wrote is shown where nothing contradicts it"
 
 
