@@ -313,7 +313,7 @@ class Proxy:
             headers=self._headers(request),
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
-        proxy = _proxy_for(exchange.url)
+        proxy = proxy_for(exchange.url)
         if proxy not in self._transports:
             limits = httpx2.Limits(max_connections=None)
             self._transports[proxy] = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy or None)
@@ -484,7 +484,7 @@ def _url(address: str, query: bytes | None) -> httpx2.URL:
 
 
 @lru_cache(maxsize=256)
-def _proxy_for(url: httpx2.URL) -> str:
+def proxy_for(url: httpx2.URL) -> str:
     """The proxy that the environment names for an address, as in HTTPS_PROXY and NO_PROXY; "" for none."""
     if proxy_bypass(f"{url.host}:{url.port}" if url.port else url.host):
         return ""

@@ -11,6 +11,7 @@ import openai
 import pytest
 
 from hepm import Memory, from_messages
+from hepm.agents.proxy import proxy_for
 from hepm.agents.runs import RECENT
 from hepm.agents.wire import messages_of, with_hint
 from hepm.types import BLOCK_END, BLOCK_START, HINT
@@ -286,3 +287,13 @@ def test_a_namespace_keeps_its_suggestions_while_others_are_given_more(memory: M
                 server.runs.prompt(run, keep=False)
         now = httpx2.get(f"{url}/api/now", headers={"x-hepm-namespace": "desk"}).json()
     assert (now["counts"]["hints"], len(now["hints"])) == (1, 1)
+
+
+def test_requests_take_the_proxy_that_the_environment_names_for_their_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "gate.example:3128")
+    monkeypatch.setenv("NO_PROXY", "inside.example")
+    addresses = ["https://api.example/v1", "https://models.inside.example:8443/v1", "http://127.0.0.1:8000/v1"]
+    proxies = [proxy_for.__wrapped__(httpx2.URL(address)) for address in addresses]
+    assert proxies == ["http://gate.example:3128", "", ""]
