@@ -86,7 +86,7 @@ class FactTest(NamedTuple):
                 return self._replace(fact=others[0]).in_words(holds=True)
             return self.in_words(holds=False)
         if self.fact in of_source:
-            return f"{self._says(True)} {self._name} is {self._amount(of_source[self.fact])}, not {self._beyond}"
+            return f"{self._number_says} {self._amount(of_source[self.fact])}, not {self._beyond}"
         return f"{self._says(False)} {self._name} is {self._beyond}"
 
     def in_words(self, *, holds: bool) -> str:
@@ -103,7 +103,7 @@ class FactTest(NamedTuple):
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
             return f"{self._says(holds)} {key or 'the result'} is {value}"
-        return f"{self._says(True)} {self._name} is {self._limit_in_words(holds=holds)}"
+        return f"{self._number_says} {self._limit_in_words(holds=holds)}"
 
     def _says(self, holds: bool) -> str:
         tool = self.source.removeprefix(RESULTS_OF)
@@ -155,6 +155,12 @@ class FactTest(NamedTuple):
     @property
     def _beyond(self) -> str:
         return f"{'after' if self._is_date else 'above'} {self._amount(self.above)}"
+
+    @property
+    def _number_says(self) -> str:
+        if self.fact == "#":
+            return f"{self._name} that {self._says(True)} is"
+        return f"{self._says(True)} {self._name} is"
 
     @property
     def _name(self) -> str:

@@ -440,7 +440,7 @@ def _why_silent(answer: _Answer) -> str:
     if len(parted) == _SPLIT and parted[1][1].worked * 2 > parted[0][1].worked > 0:
         ways = " and ".join(f"{counted.won} with {query.names.shown(tool)}" for tool, counted in parted)
         return f"runs like this one differ: {ways} succeeded"
-    likely = found.chance.get(first, 0.0)
+    likely = found.chance.get(first, 0.0) * _achieved(found.ways.get(first))
     return "no tool is sure enough" + (f" (best {shown}: {in_words(likely)})" if likely >= CHECKED else "")
 
 

@@ -26,7 +26,7 @@ SENTENCES = [
     (FactTest("order", "total", -0.5), {"total": 0}, "order says total is 0 or more"),
     (FactTest("order", "due@", 20_650.5), {"due@": 20_700}, "order says due is after 2026-07-16"),
     (FactTest("order", "due@", 20_650.5), {"due@": 20_000}, "order says due is 2024-10-04, not after 2026-07-16"),
-    (FactTest(SAID, "#", 100.5), {"#": 250}, "the user says the largest number is above 100.5"),
+    (FactTest(SAID, "#", 100.5), {"#": 250}, "the largest number that the user says is above 100.5"),
     (FactTest("read_log", "~timeout", 0.5), {}, 'read_log does not say "timeout"'),
     (FactTest(SAID, "~refund", 0.5), {"~refund": 1}, 'the user says "refund"'),
     (FactTest(SAID_LAST, "~refund", 0.5), {"~refund": 1}, 'the user\'s last message says "refund"'),
