@@ -33,7 +33,7 @@ _SHOWN_CHARS: Final = 60  # of each value in it
 _WHOLE_CHARS: Final = 200  # up to which a text is compared as it is; of a longer one its beginning and a hash
 
 
-class Kind(NamedTuple):
+class RecordKind(NamedTuple):
     """Rows of a statement that two stores are compared by.
 
     Attributes:
@@ -51,30 +51,30 @@ _STATE: Final = "- *sources[] *targets[] *success *key"
 _LESSON: Final = "user live runs[] shown uses successes"
 _RUN: Final = " ".join(COLUMNS[1:])
 _COUNTED: Final = {
-    "edge": Kind("edges", "*source *target support inverse_steps failures unlabelled"),
-    "run edge": Kind("run_edges", "*source *target *run"),
-    "outcome of a tool": Kind("outcomes", "*tool *run ended failed"),
-    "tool": Kind("tools", "*tool - - calls errors - - - - - -", having="calls"),
-    "state": Kind("held_states", f"{_STATE} count seen trajectory step summary -"),
-    "exposure": Kind("showings", "*run *lesson success"),
+    "edge": RecordKind("edges", "*source *target support inverse_steps failures unlabelled"),
+    "run edge": RecordKind("run_edges", "*source *target *run"),
+    "outcome of a tool": RecordKind("outcomes", "*tool *run ended failed"),
+    "tool": RecordKind("tools", "*tool - - calls errors - - - - - -", having="calls"),
+    "state": RecordKind("held_states", f"{_STATE} count seen trajectory step summary -"),
+    "exposure": RecordKind("showings", "*run *lesson success"),
 }
 _DERIVED: Final = {
     **_COUNTED,
-    "run": Kind("held_runs", f"*id {_RUN} - counted -"),
-    "state link": Kind("state_links", "*tool *sources[] *targets[] *success *key"),
-    "lesson": Kind("held_lessons", f"*id - {_LESSON} -"),
+    "run": RecordKind("held_runs", f"*id {_RUN} - counted -"),
+    "state link": RecordKind("state_links", "*tool *sources[] *targets[] *success *key"),
+    "lesson": RecordKind("held_lessons", f"*id - {_LESSON} -"),
 }
 _COPIED: Final = {
     **_COUNTED,
-    "run": Kind("records", "*id record counted"),
-    "description": Kind(
+    "run": RecordKind("records", "*id record counted"),
+    "description": RecordKind(
         "tools",
         "*tool description parameters calls errors described_at changed_at former_description former_parameters "
         "retired aliases[]",
     ),
-    "vector": Kind("held_states", f"{_STATE} - - - - - embedding", having="embedding"),
-    "lesson": Kind("held_lessons", f"*id record {_LESSON} -"),
-    "reported outcome": Kind("told_outcomes", "*run success"),
+    "vector": RecordKind("held_states", f"{_STATE} - - - - - embedding", having="embedding"),
+    "lesson": RecordKind("held_lessons", f"*id record {_LESSON} -"),
+    "reported outcome": RecordKind("told_outcomes", "*run success"),
 }
 """By the noun of such a row."""
 _EMBEDDED: Final = (
@@ -210,7 +210,7 @@ def _in_vectors(store: Store, namespace: str, dimensions: int) -> Iterator[Findi
 
 
 def _compared(
-    kinds: Mapping[str, Kind], expected: Store, stored: Store, *, namespace: str, right: str
+    kinds: Mapping[str, RecordKind], expected: Store, stored: Store, *, namespace: str, right: str
 ) -> Iterator[Finding]:
     """A finding for each kind of which the rows in a namespace are not those expected.
 
@@ -234,7 +234,7 @@ def _compared(
             db.execute("DELETE FROM pair")
 
 
-def _noted(kind: Kind, store: Store, namespace: str) -> Iterator[tuple[str, str]]:
+def _noted(kind: RecordKind, store: Store, namespace: str) -> Iterator[tuple[str, str]]:
     """What names each row, and what must be equal, as JSON."""
     columns = kind.columns.split(" ")
     named: list[int] = []
