@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
@@ -310,15 +311,22 @@ class Proxy:
             request.method,
             exchange.url,
             content=exchange.content,
-            headers=self._headers(request),
+            headers=self._headers(request, exchange.url),
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
-        proxy = proxy_for(exchange.url)
+        exchange.reply = await self._transport_to(exchange.url).handle_async_request(sent)
+        return exchange.reply
+
+    def _transport_to(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
+        """The connections for an address; UnsupportedProtocol if the environment allows none."""
+        proxy = proxy_for(url)
         if proxy not in self._transports:
             limits = httpx2.Limits(max_connections=None)
-            self._transports[proxy] = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy or None)
-        exchange.reply = await self._transports[proxy].handle_async_request(sent)
-        return exchange.reply
+            try:
+                self._transports[proxy] = httpx2.AsyncHTTPTransport(limits=limits, proxy=proxy or None)
+            except (ImportError, ValueError, OSError) as error:  # SOCKS, no such scheme, no such SSL_CERT_FILE
+                raise httpx2.UnsupportedProtocol(f"by the environment's proxy and certificates: {error}") from error
+        return self._transports[proxy]
 
     async def _send_with_tail(
         self, exchange: _Exchange, with_tail: Callable[[], bytes], refusal: httpx2.Response
@@ -393,7 +401,7 @@ class Proxy:
             return wire.write_body(after_denial(api, body, raw, place, denial.text))
         return None
 
-    def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
+    def _headers(self, request: Request, url: httpx2.URL) -> list[tuple[bytes, bytes]]:
         """The headers for the endpoint: it sees no header and no token of hepm."""
         dropped = _HOP | _named(request.headers.getlist("connection"))
         own_tokens = [token.encode() for token in self._own_tokens]
@@ -416,6 +424,10 @@ class Proxy:
             vendor = _vendor_of(request)
             key = f"Bearer {self._key}" if vendor == "openai" else self._key
             headers.append((_KEYS[vendor], key.encode()))
+        if url.userinfo:  # the address says who asks the endpoint, whatever the client says
+            headers = [(name, value) for name, value in headers if name != b"authorization"]
+            user = f"{url.username}:{url.password}".encode()
+            headers.append((b"authorization", b"Basic " + b64encode(user)))
         return headers
 
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncGenerator[bytes]:

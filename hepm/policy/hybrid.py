@@ -252,7 +252,7 @@ def _is_parted(way: Way, found: Findings) -> bool:
     """
     if not found.conditions or found.conditions[-1].source.startswith("<"):
         return False
-    return found.share[way.tool] >= MOSTLY and way.bounds[0] >= ACHIEVES
+    return found.share.get(way.tool, 0.0) >= MOSTLY and way.bounds[0] >= ACHIEVES
 
 
 def _may_hide_a_branch(way: Way, share: float, place: PlaceEvidence | None) -> bool:

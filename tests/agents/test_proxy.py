@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -297,3 +298,21 @@ def test_requests_take_the_proxy_that_the_environment_names_for_their_address(mo
     addresses = ["https://api.example/v1", "https://models.inside.example:8443/v1", "http://127.0.0.1:8000/v1"]
     proxies = [proxy_for.__wrapped__(httpx2.URL(address)) for address in addresses]
     assert proxies == ["http://gate.example:3128", "", ""]
+
+
+def test_the_user_of_an_upstream_address_is_sent_in_place_of_the_clients_authorization(
+    memory: Memory, loopback: Loopback
+) -> None:
+    with serving(memory, upstream=loopback.url.replace("//", "//me:a%40b@")) as (_, url):
+        chat(url, [{"role": "user", "content": "hi"}], authorization="Bearer of-the-client")
+    assert loopback.requests[-1].headers["authorization"] == "Basic " + b64encode(b"me:a@b").decode()
+
+
+def test_a_proxy_that_cannot_be_used_is_named_in_a_bad_gateway(
+    memory: Memory, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hepm.agents.proxy.proxy_for", lambda url: "gopher://gate.example")
+    with serving(memory, upstream=loopback.url) as (_, url):
+        got = chat(url, [{"role": "user", "content": "hi"}])
+    assert got.status_code == 502
+    assert "gopher" in got.json()["error"]["message"]

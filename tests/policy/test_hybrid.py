@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 
 from hepm import Memory, Outcome, StateSummary, Suggestions, ToolCall, Trajectory, Turn, from_messages
-from hepm.evidence.engine import stems
+from hepm.evidence.chance import Chance
+from hepm.evidence.decisions import Situation
+from hepm.evidence.engine import Findings, stems
+from hepm.evidence.facts import FactTest
+from hepm.evidence.nearest import NearestVote
+from hepm.evidence.values import Way
 from hepm.ingest.prepare import IngestOptions
 from hepm.policy import Floors, Hybrid, Query
+from hepm.policy.hybrid import spoken
 from tests.runs import trajectory
 
 EVERYTHING = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
@@ -251,3 +257,16 @@ def test_a_run_that_is_forgotten_says_nothing_any_more(tmp_path: Path) -> None:
         for number in range(48):
             memory.forget(trajectory=f"r{number}")
         assert not memory.suggest(messages=messages(99, "pending"))
+
+
+def test_a_way_without_a_share_of_what_worked_where_a_fact_decides_is_not_named_and_raises_nothing() -> None:
+    found = Findings(
+        ways={"refund": Way("refund", 3.0, 0.0, 0.5)},
+        share={},  # of the situations that the fact singles out, none holds this call
+        vote=NearestVote({}, 0.5, 0.5),
+        rank={"refund": 1.0},
+        chance={"refund": 0.8},
+        conditions=(FactTest("get_order", "status=lost", 0.5),),
+    )
+    situation = Situation.of(("get_order",), ("get_order",), StateSummary())
+    assert not spoken(found, situation, Chance(), Floors()).named
