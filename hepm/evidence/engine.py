@@ -86,6 +86,7 @@ class Findings:
         counted: Of each tool, the decisions in that leaf.
         leaf_N: Which decisions of the place are in it.
         place: All decisions at this place.
+        base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
             ones: 1 where no difference is known. What the user wrote last after a call is the request.
         ended: Of the successful runs with like requests that came here, the share that ended here; 0 if the user wrote
@@ -104,9 +105,17 @@ class Findings:
     counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
     leaf_N: BoolArray | bool = False
     place: PlaceEvidence | None = None
+    base: float = 0.0
     came: float = 1.0
     ended: float = 0.0
     strange: ToolName = ""
+
+    @property
+    def wider(self) -> Mapping[ToolName, Way]:
+        """What came of each tool at this place, in whatever situation."""
+        if self.place is None:
+            return {}
+        return counted(self.place, np.ones(len(self.place.run_N), dtype=np.float32), self.base, None)
 
     @property
     def everywhere(self) -> Mapping[ToolName, Counted]:
@@ -274,7 +283,9 @@ class Learned:
         strange = next((tool for tool in sources if place.questions.is_unlike_all(tool, situation.facts)), "")
         in_leaf = _counted(place, like.small_N)
         came, ended = self._of_like_requests(situation, place)
-        return Findings(*found, conditions, by_user, unlike, in_leaf, like.small_N, place, came, ended, strange)
+        return Findings(
+            *found, conditions, by_user, unlike, in_leaf, like.small_N, place, self.base, came, ended, strange
+        )
 
     def _of_like_requests(self, situation: Situation, place: PlaceEvidence) -> tuple[float, float]:
         """`Findings.came` and `Findings.ended`; 1 and 0 where nothing is known of the request."""

@@ -42,6 +42,8 @@ PROMISING: Final = 0.5
 """if the lower bound of what it achieves is this much,"""
 PLAUSIBLE: Final = 0.3
 """and its share of what worked: among runs of several kinds it may be what those of another kind do."""
+ELSEWHERE: Final = 0.5
+"""The chance of a way that worked for the nearest requests in other situations only, as a part of what it achieved."""
 BACKED: Final = 2.0
 """Effective decisions that worked, behind a tool that is named where the request is new,"""
 FITTING: Final = 0.6
@@ -80,7 +82,8 @@ FEWEST_KNOWN: Final = 3.0
 SAME_WORDS: Final = 0.7
 """Likeness of a known request that says as little of what is wanted: "please help"."""
 MOST_WARNINGS: Final = 3
-_NEVER: Final = 0.5  # decisions below which ways are not compared
+_LIKE: Final = 0.5  # share of the nearest runs' vote
+_NEVER: Final = 0.5  # decisions that worked, below which nothing is known to work
 _MOST_CONDITIONS: Final = 3  # in a reason, the last ones
 _SPLIT: Final = 2  # ways that are named where runs differ
 _ROUNDING: Final = 1e-6  # by which equal likenesses may differ
@@ -132,6 +135,12 @@ def spoken(
         works: Share of calls that still work, of tools that have begun to fail.
     """
     ways = [way for way in found.ways.values() if way.tried >= _NEVER]
+    if all(way.worked < _NEVER for way in ways):
+        # Nothing is known to work in such situations: what like requests did here in others is the best there is.
+        tried = {way.tool for way in ways}
+        ways += [
+            way for tool, way in found.wider.items() if tool not in tried and found.vote.share.get(tool, 0) >= _LIKE
+        ]
     best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
     warned = [warning for warning in _warned(ways, best, found) if allows(warning.tool)][:MOST_WARNINGS]
     if not floors.chance:
@@ -143,7 +152,11 @@ def spoken(
     fork = next((warning.instead for warning in warned if warning.instead is not None), None)
     if fork is not None and _may_be_named(fork.tool, situation, allows):
         left = sum(way.worked for way in ways if way.tool not in avoided)
-        return Spoken({fork.tool: min(fork.worked / left, fork.mean)}, warned, fork=True)
+        likely, seen = min(fork.worked / left, fork.mean), fork is found.ways.get(fork.tool)
+        if not seen:
+            likely *= ELSEWHERE
+        if seen or likely >= floors.chance:
+            return Spoken({fork.tool: likely}, warned, fork=True)
     if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
         return Spoken({}, warned, silence="done")
     named: dict[ToolName, float] = {}
