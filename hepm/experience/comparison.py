@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.conditions import Conditions
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
-from hepm.experience.lessons import EXTRACTIVE, Experience, Zone
+from hepm.experience.lessons import EXTRACTIVE, FORMER, Experience, Zone
 from hepm.experience.transcript import (
     Move,
     Tools,
@@ -156,11 +156,16 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
 
 
 def says_nothing(row: LessonRow) -> bool:
-    """Whether a lesson is stored, and never shown: it names no tool to call or to avoid, or runs what it fetches."""
+    """Whether a lesson is stored, and never shown.
+
+    It names no tool to call or to avoid, runs what it fetches, or is of a kind that earlier versions counted.
+    """
     text = str(row.properties.get("lesson", row.text))
     if runs_remote_code(text.replace(", then ", " | ")):
         return True
-    return row.properties.get("distilled_by") == EXTRACTIVE and _NOTHING.search(text) is not None
+    if row.properties.get("distilled_by") != EXTRACTIVE:
+        return False
+    return any(triple.predicate in FORMER for triple in row.triples) or _NOTHING.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

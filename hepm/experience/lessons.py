@@ -36,8 +36,9 @@ HAND: Final = "hand"
 SOLVED_BY: Final = "solved_by"
 """Predicate of recipes: (pytest: connection refused, solved_by, make db)."""
 
-# The others are of earlier versions: "refund.amount", "comes_from", "get_order.total".
-COUNTED_ALONE: Final = frozenset((SOLVED_BY, "comes_from", "fails", "replaced_by"))
+FORMER: Final = frozenset(("comes_from", "fails", "replaced_by"))
+"""Predicates that earlier versions counted: (refund.amount, comes_from, get_order.total)."""
+COUNTED_ALONE: Final = FORMER | {SOLVED_BY}
 """Predicates that counting alone may claim, as one run may have them by chance."""
 
 
@@ -283,7 +284,7 @@ def lesson_key(stored: StoredLesson) -> tuple[object, int]:
 
 def is_recipe(lesson: LessonRow | Taught) -> bool:
     """Whether a principle says what helps after an error (`hepm.experience.recipes`), and not which call comes next."""
-    return any(triple.predicate in COUNTED_ALONE for triple in lesson.triples)
+    return any(triple.predicate == SOLVED_BY for triple in lesson.triples)
 
 
 def read_lesson(row: LessonRow) -> Principle | Experience:
