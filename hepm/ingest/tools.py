@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.fields import as_list, as_object, is_list, object_at, text_at, value_at
@@ -15,6 +15,10 @@ from hepm.ingest.files import STREAM_ERRORS, open_file
 from hepm.ingest.records import DECODER, MAX_NAME, RecordError, decoded, decoded_text, is_record
 from hepm.ingest.transitions import own_tool
 from hepm.types import Object, Tool
+
+_SPEC: Final = (
+    "type", "name", "description", "parameters", "inputSchema", "input_schema", "function", "custom", "toolSpec",
+)  # fmt: skip
 
 
 def listed_tools(definitions: list[Any]) -> tuple[Tool, ...]:
@@ -80,7 +84,7 @@ def _listed_tools(tools: tuple[object, ...]) -> tuple[Tool, ...]:
             elif isinstance(tool, str):
                 listed.append(Tool(tool))
             else:
-                listed.append(_tool(decoded(tool)))
+                listed.append(_of_object(tool))
             if len(listed[-1].name) > MAX_NAME:
                 raise RecordError(f"its name has more than {MAX_NAME} characters")
         except (RecordError, ValueError) as error:
@@ -98,6 +102,15 @@ def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
         if not own_tool(tool.name, properties if isinstance(properties, Mapping) else ()):
             others.append(tool)
     return tuple(others)
+
+
+def _of_object(tool: object) -> Tool:
+    """A tool of a dictionary or an object, which may hold functions, too: only what describes it is read."""
+    if isinstance(tool, Mapping):
+        parts = {key: value for key, value in cast("Mapping[str, object]", tool).items() if key in _SPEC}
+    else:
+        parts = {key: getattr(tool, key, None) for key in _SPEC}
+    return _tool(decoded(parts))
 
 
 def _shown(value: object) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from pydantic import BaseModel
 from hepm import Memory, Trajectory, from_messages
 from hepm.errors import InputError
 from hepm.ingest.records import ReadOptions
+from hepm.ingest.tools import read_tools
 from hepm.types import Tool
 from tests.ingest.samples import AGENTDOJO, ATIF, CHAT, ONE_DOCUMENT, TAU, TAU2, write
 from tests.runs import exported_runs, trajectory
@@ -286,3 +288,9 @@ def test_what_are_no_tools_is_an_input_error(memory: Memory, tools: Any, reason:
         with pytest.raises(InputError, match=reason):
             ask()
     assert memory.namespaces() == []
+
+
+@pytest.mark.parametrize("form", [dict, SimpleNamespace])
+def test_a_tool_that_holds_a_function_is_read_by_what_describes_it(form: Callable[..., object]) -> None:
+    tool = form(name="get_order", description="Tells it.", input_schema={"type": "object"}, handler=print)
+    assert read_tools([tool]) == (Tool("get_order", "Tells it.", {"type": "object"}),)

@@ -149,7 +149,7 @@ class Document(RunOrigin):
         head = stream.look(HEAD + 1)
         is_whole = len(head) <= HEAD
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in head[:1024]:
-            raise UnreadableError("it is compressed, binary, or text in UTF-16 or UTF-32: unpack it, or convert it to UTF-8")
+            raise UnreadableError("it is compressed, binary, or text in UTF-16 or UTF-32: unpack it, or make it UTF-8")
         if is_whole:
             with suppress(ValueError, RecursionError, MemoryError):
                 self._take_value(DECODER.decode(head.decode("utf-8-sig")))
