@@ -177,7 +177,12 @@ class OpenedMemory:
                 approve=approve,
             )
             # Before anybody reads: counts by older rules would be mixed with new ones.
-            upgrade(store, memory._embedder, memory._drop_kept, success_from=success_from, where=os.fspath(path))
+            try:
+                upgrade(store, memory._embedder, memory._drop_kept, success_from=success_from, where=os.fspath(path))
+            except _UNEXPECTED as error:
+                if not isinstance(error, HepmError):
+                    memory._explain(error)
+                raise
             return memory
         # Also an interruption: the store would stay open.
         except BaseException:

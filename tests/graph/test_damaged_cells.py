@@ -153,3 +153,10 @@ def test_an_error_of_the_caller_s_own_is_not_taken_for_damage(store: Path) -> No
             list(memory.export())
     with pytest.raises(ZeroDivisionError), Memory.open(store):
         _ = 1 / 0
+
+
+def test_an_older_store_with_a_damaged_cell_is_refused_with_a_sentence_until_it_is_repaired(store: Path) -> None:
+    edit(store, to_version(17) + UNCHECKED + "UPDATE trajectory SET sequence = '[[x'")
+    assert "Run `hepm doctor --repair`" in one_sentence(quick("stats", "--store", store))
+    assert quick("doctor", "--repair", "--store", store).code == 0
+    assert quick("stats", "--store", store).code == 0
