@@ -251,7 +251,7 @@ def serve(installed: Installed, _: Loopback) -> None:
 
 def embed(installed: Installed, _: Loopback) -> None:
     chosen = "ingest", "runs.jsonl", "--store", "other.hepm", "--embedder", "all-MiniLM-L6-v2"
-    assert "is not on this machine" in installed.said(*chosen)
+    assert "Give the folder of a saved model" in installed.said(*chosen)
 
 
 def gnn(installed: Installed, _: Loopback) -> None:

@@ -90,7 +90,7 @@ def test_a_server_plans_every_statement_with_the_indexes_it_names(neo4j_server: 
         memory.ingest([trajectory(f"r{i}", *(f"tool_{(i * step) % 40}" for step in range(1, 9))) for i in range(60)])
     samples: dict[str, object] = {"rows": [{"uid": "x"}], "vector": [0.1] * 512, "tool": "x", "uid": "x"}
     samples |= {"seqs": [1], "points": [1], "space": "x", "values": {}, "unlabelled": True}
-    samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs", "texts")}
+    samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs", "texts", "tools")}
     with (
         neo4j.GraphDatabase.driver(neo4j_server.uri, auth=auth, notifications_min_severity="OFF") as driver,
         driver.session(database=neo4j_server.database) as session,
