@@ -26,14 +26,14 @@ class WeekReceipt:
 
     Attributes:
         monday: Its first day, as "2026-11-23".
-        spoke: Sessions with memory and an outcome; `succeeded` of them did so.
+        with_memory: Sessions with memory and an outcome; `succeeded` of them did so.
         controls: Sessions without memory; `controls_succeeded` of them did so.
         turned: Failures that memory turned into successes, and the ends of its interval, by the difference that all
             sessions show; None while too little is known.
     """
 
     monday: str
-    spoke: int
+    with_memory: int
     succeeded: int
     controls: int
     controls_succeeded: int
@@ -95,15 +95,15 @@ def receipts_of(uplift: UpliftReport, sessions: Sequence[TrialSession], latest: 
 
 
 def _week(week: int, sessions: Sequence[TrialSession], effect: Effect | None) -> WeekReceipt:
-    spoke = [session for session in sessions if session.arm == MEMORY]
+    with_memory = [session for session in sessions if session.arm == MEMORY]
     controls = [session for session in sessions if session.arm != MEMORY]
     return WeekReceipt(
         monday_of(week),
-        len(spoke),
-        sum(bool(session.success) for session in spoke),
+        len(with_memory),
+        sum(bool(session.success) for session in with_memory),
         len(controls),
         sum(bool(session.success) for session in controls),
-        _turned(len(spoke), effect),
+        _turned(len(with_memory), effect),
     )
 
 
@@ -114,17 +114,17 @@ def _turned(sessions: int, effect: Effect | None) -> tuple[float, float, float] 
 
 
 def _receipt(sessions: int, effect: Effect | None) -> str:
-    """Such as "Memory spoke in 310 sessions; by the control arm it turned about 22 failures into successes"."""
+    """Such as "310 sessions had memory; by the control arm it turned about 22 failures into successes"."""
     if not sessions:
         return ""
-    spoke = f"Memory spoke in {count_of(sessions, 'session')}"
+    had = f"{count_of(sessions, 'session')} had memory"
     turned = _turned(sessions, effect)
     if turned is None:
-        return f"{spoke}; what that was worth is known when more sessions of both arms have ended."
+        return f"{had}; what that was worth is known when more sessions of both arms have ended."
     value, low, high = turned
     into = "failures into successes"
     if value < 0:
         into = "successes into failures"
         value, low, high = -value, -high, -low
     # A bound below 0 says that it may have been the other way round.
-    return f"{spoke}; by the control arm it turned about {value:,.0f} {into} ({low:,.0f} to {high:,.0f})."
+    return f"{had}; by the control arm it turned about {value:,.0f} {into} ({low:,.0f} to {high:,.0f})."

@@ -192,7 +192,7 @@ def _spoken_rows(spoken: MemoryReceipts) -> Iterator[ReportRow]:
 
 
 def _week(week: WeekReceipt) -> str:
-    line = f"week of {week.monday}: spoke in {week.spoke:,}, {week.succeeded:,} succeeded"
+    line = f"week of {week.monday}: {week.with_memory:,} with memory, {week.succeeded:,} succeeded"
     if week.controls:
         line += f"; without memory {week.controls_succeeded:,} of {week.controls:,}"
     if week.turned is not None:

@@ -372,9 +372,9 @@ def test_the_receipt_says_what_memory_turned_by_the_control_arm_and_week_by_week
         )
         runs.append(replace(run, tags=tags))
     spoken = report_of(tmp_path, *runs).spoken
-    assert spoken.receipt.startswith("Memory spoke in 300 sessions; by the control arm it turned about ")
+    assert spoken.receipt.startswith("300 sessions had memory; by the control arm it turned about ")
     assert "failures into successes" in spoken.receipt
-    assert sum(week.spoke for week in spoken.weeks) == 300
+    assert sum(week.with_memory for week in spoken.weeks) == 300
     assert all(week.turned is not None for week in spoken.weeks)
 
 
