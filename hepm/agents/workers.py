@@ -33,7 +33,7 @@ class Workers:
         """What a call returns that a thread makes in a copy of this context.
 
         Args:
-            late: Called by a thread with an answer that nobody waits for any more.
+            late: Called by a thread with an answer that is not waited for any more.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
@@ -52,7 +52,7 @@ class Workers:
 
         def answered() -> None:
             try:
-                if answer.cancelled():  # nobody waited until it began
+                if answer.cancelled():  # it was not waited for until it began
                     raise asyncio.CancelledError
                 done = partial(give, work())
             except BaseException as error:  # it is the caller's
@@ -65,7 +65,7 @@ class Workers:
         return await answer
 
     def later(self, work: Callable[[], object]) -> None:
-        """Let a thread make a call of which nobody waits for the answer."""
+        """Let a thread make a call whose answer is not waited for."""
         if self._started < min(self._most, max(self._busy, 1)):
             self._started += 1
             Thread(target=self._run, name=f"{self._name}_{self._started}", daemon=True).start()

@@ -29,7 +29,7 @@ from hepm.types import USER_SIDE
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 _ARRAYS: Final[Mapping[str, Callable[[PlaceEvidence], NDArray[Any]]]] = {
     "forest_test": lambda known: known.forest.test_M,

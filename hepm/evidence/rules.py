@@ -288,7 +288,7 @@ def _alike(runs: Sequence[LabelledRun]) -> dict[str, str]:
 
 
 def _in_nearly_each_result(runs: Iterable[LabelledRun], names: Sequence[FactName]) -> frozenset[FactName]:
-    """The facts that nearly each result of their tool has: they only tell that it was called."""
+    """The facts that nearly each result of their tool has: they only show that it was called."""
     results: dict[int, list[int]] = {}  # facts, by the identity of their segment
     for run in runs:
         for segment in chain.from_iterable(decision.known for decision in run.decisions):
