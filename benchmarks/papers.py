@@ -31,7 +31,7 @@ ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables"
 HEPM = Path(sys.executable).with_name("hepm")
 H_EPM_ARMS = "off,explicit,implicit,no-weight,no-state,no-adapt,gnn4plan,toolnet"
-EVOLVER_ARMS = "off,react,tagged-alone,searching,tagged"
+EVOLVER_ARMS = "off,react,tagged-alone,tagged"
 PARCELS = "tests.lab.bench.parcels:split_parcels"
 CLERK, GOLD = "clerk", "gold"
 

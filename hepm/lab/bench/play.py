@@ -17,7 +17,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from hepm.agents.loop import Agent, Done
-from hepm.agents.searching import SearchingAgent
 from hepm.agents.tagged import TaggedAgent
 from hepm.agents.wire import Object
 from hepm.embed import Embedder
@@ -432,8 +431,6 @@ class Bench:
 def _agent_of(arm: Arm) -> Callable[..., Agent]:
     if arm.tagged:
         return partial(TaggedAgent, searches=arm.searches, knowledge=arm.knowledge)
-    if arm.searches:
-        return SearchingAgent
     return Agent
 
 

@@ -184,7 +184,7 @@ def benched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, An
                 session.finish(reward=float(last == "open_page"))
         memory.sessions.wait_distilled()
         memory.principles.distill()
-    arms = "off,searching,tagged-alone,tagged,react"
+    arms = "off,tagged-alone,tagged,react"
     known = ("--model", "small", "--base-url", played.url, "--folder", str(place / "folder"), "--arms", arms, "--json")
     chosen = ("--memory", str(place / "known.hepm"), "--tasks", "*-5,*-6")
     yield place, quick("bench", "questions", *known, *chosen), played.requests
@@ -262,41 +262,37 @@ def test_a_baseline_that_is_given_knowledge_says_what_it_needs_where_there_is_no
     assert not loopback.requests
 
 
-def of_arm(requests: list[Request], *, tags: bool, recall: bool) -> list[Any]:
+def of_arm(requests: list[Request], *, recall: bool) -> list[Any]:
     bodies: list[Any] = [request.body for request in requests]
     return [
         body["messages"]
         for body in bodies
-        if ("tools" not in body) is tags
-        and ("search_experience" in str(body.get("tools", body["messages"][0]))) is recall
+        if "tools" not in body and ("search_experience" in str(body.get("tools", body["messages"][0]))) is recall
     ]
 
 
-def test_the_four_agents_differ_in_search_of_principles_and_in_the_format_of_actions_alone(benched: Any):
+def test_the_agents_differ_in_search_of_principles_and_in_the_format_of_actions_alone(benched: Any):
     _, answer, requests = benched
     assert answer.code == 0, answer.err
     arms = answer.json["arms"]
     assert {arm["measures"]["success"]["value"] for arm in arms.values()} == {0.5}
     assert "f1" in arms["off"]["measures"]
-    assert [arms[name]["hinted"] > 0 for name in ("off", "searching", "tagged-alone", "tagged")] == [
-        False, True, False, True,
-    ]  # fmt: skip
-    for messages in of_arm(requests, tags=True, recall=False):
+    assert [arms[name]["hinted"] > 0 for name in ("off", "tagged-alone", "tagged")] == [False, False, True]
+    for messages in of_arm(requests, recall=False):
         assert "<experience>" not in str(messages)
 
 
 def test_principles_come_with_type_score_sentence_triples_and_the_runs_they_came_from(benched: Any):
     _, _, requests = benched
-    for tags in (True, False):
-        read = [str(messages[-1]["content"]) for messages in of_arm(requests, tags=tags, recall=True)]
-        lines = [line for text in read for line in text.splitlines() if line.startswith("- [p-")]
-        assert lines
-        form = (
-            r'- \[p-\w+\] (guiding|cautionary), score \d\.\d\d: ".+"( as statements: "\(.+, .+, .+\)")?'
-            r' from runs: ".+ \(reward [01]\).*"'
-        )
-        assert all(re.fullmatch(form, line) for line in lines), lines[:3]
-        assert any("as statements" in line for line in lines)
+    read = [str(messages[-1]["content"]) for messages in of_arm(requests, recall=True)]
+    lines = [line for text in read for line in text.splitlines() if line.startswith("- [p-")]
+    assert lines
+    form = (
+        r'- \[p-\w+\] (guiding|cautionary), score \d\.\d\d: ".+"( as statements: "\(.+, .+, .+\)")?'
+        r' from runs: ".+ \(reward [01]\).*"'
+    )
+    assert all(re.fullmatch(form, line) for line in lines), lines[:3]
+    assert any("as statements" in line for line in lines)
 
 
 def test_react_is_told_to_think_before_each_call_and_has_no_memory(benched: Any):
@@ -309,10 +305,9 @@ def test_react_is_told_to_think_before_each_call_and_has_no_memory(benched: Any)
 def test_a_search_of_memory_is_no_call_of_the_run_and_is_credited(benched: Any):
     place, _, _ = benched
     with Folder(place / "folder", {}) as folder:
-        ended = folder.runs()[Key("searching", "designer-town-5", 0)]
+        ended = folder.runs()[Key("tagged", "designer-town-5", 0)]
     assert [call.name for call in ended.run.calls()] == ["search", "search"]
     assert ended.facts.lessons
-    assert "hepm-memory" not in str(ended.run)
 
 
 def test_cold_start_data_are_successful_tagged_runs_with_their_masks_and_the_papers_settings(benched: Any):
