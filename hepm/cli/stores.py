@@ -20,13 +20,11 @@ from hepm.cli.options import (
     place_options,
     print_json,
     refuse,
-    remark,
     store_option,
     tell,
     yes_option,
 )
 from hepm.errors import StoreDamagedError
-from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE, Object
 
@@ -143,18 +141,8 @@ def doctor(store: str, namespace: Several, repair: bool, advice: bool, as_json: 
         refuse(repair, "", "--advice compares and repairs nothing: leave out --repair.")
         _advise(store, namespace, as_json=as_json)
         return
-    # Before it is opened, which a damaged store may refuse.
-    if repair:
-        options.check_store(store)
-        file = embedded_file(store)
-        if file is not None:
-            from hepm.graph.sqlite.store import mend_file
-
-            for what in mend_file(file):
-                remark(f"hepm: reset: {what}")
     with options.open_existing(store) as memory:
         listed = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
-        # A store with damaged names lists none.
         names = listed or [DEFAULT_NAMESPACE]
 
         def examine() -> dict[str, list[Finding]]:

@@ -190,7 +190,6 @@ def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | N
     """Recompute everything but the records from the records (see `Store.rebuild`)."""
     write.clear()
     stored = sorted(write.select(Selection()), key=attrgetter("seq"))  # in order of arrival
-    stored_as: dict[str, str] = {}
     tasks: set[tuple[str, str]] = set()
     for start in range(0, len(stored), _REBUILD_BATCH):
         held = stored[start : start + _REBUILD_BATCH]
@@ -201,10 +200,6 @@ def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | N
         for stored_run, run in zip(held, parsed, strict=True):
             if not isinstance(run, RunRecord):
                 raise damaged_run(stored_run.id, run) from run
-            # The id in the record counts: that of the column may be damaged.
-            other = stored_as.setdefault(run.id, stored_run.id)
-            if other != stored_run.id:
-                raise StoreDamagedError(stored_twice(run.id, stored_run.id, other))
             pairs.append((stored_run._replace(counted=not _is_candidate(run, write)), run))
             if run.said in vectors:
                 user_vectors[stored_run.seq] = vectors[run.said]
@@ -247,15 +242,6 @@ def read_rewards(write: Transaction, success_from: float, replay: RecordParser) 
     _store(write, changed, relabelled, vectors, replay)
     write.lessons.show(shown)
     return relabelled
-
-
-def stored_twice(run: str, name: str, other: str) -> str:
-    """The error text for two stored runs whose records are of the same run."""
-    wrong = name if other == run else other
-    return (
-        f"the runs stored as {name!r} and {other!r} are both {run!r} by their records: remove one with "
-        f"`hepm forget --trajectory {shlex.quote(wrong)}` in their namespace, and try again."
-    )
 
 
 def damaged_run(name: str, error: Exception) -> StoreDamagedError:

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hepm.graph.changes import stored_twice
 from hepm.graph.delta import COLUMNS, RunRecord
 from hepm.graph.lessons.rows import LessonRow, Reported, from_record
 from hepm.graph.rows import RecordParser, batches, read_each
@@ -107,12 +106,12 @@ def examine(
     Args:
         on_progress: Called with how many runs were read, and how many there are.
     """
-    # Whatever reads a damaged value may fail: nothing else is compared before these are reset.
-    # The first namespace reports the damage of the whole file.
+    # Whatever reads a damaged value may fail: nothing else is compared. The first namespace reports it for the file.
     if store.namespaces()[:1] in ([], [namespace]):
-        damaged = [Finding(sentence) for sentence in store.damage()]
+        damaged = store.damage()
         if damaged:
-            return damaged
+            remedy = "restore the file from an export or a copy"
+            return [Finding(f"the file is damaged: {sentence}; {remedy}", "") for sentence in damaged]
     header = store.header
     with TemporaryDirectory(prefix="hepm-doctor-") as folder:
         beside = SQLiteStore(
@@ -148,23 +147,15 @@ def _add_runs(
     header = store.header
     total = store.totals(namespace=namespace).trajectories
     on_progress(0, total)
-    stored_as: dict[str, str] = {}  # those stored under another id than their own
     done = 0
     for batch in batches(store.iter_runs(namespace=namespace), _BATCH):
         parsed, _ = read_each([held.record for held in batch], replay, aliases, success_from=header.success_from)
-        known = set(beside.find_known([run.id for run in parsed if isinstance(run, RunRecord)], namespace=namespace))
         sound: list[RunRecord] = []
         for held, run in zip(batch, parsed, strict=True):
-            name = held.id
             if not isinstance(run, RunRecord):
-                what = f"the record of the run {name!r} cannot be read ({run})"
+                what = f"the record of the run {held.id!r} cannot be read ({run})"
                 yield Finding(f"{what}; `hepm forget --trajectory` removes it", "")
-            elif run.id in known:
-                yield Finding(stored_twice(run.id, name, stored_as.get(run.id, run.id)), "")
             else:
-                known.add(run.id)
-                if name != run.id:
-                    stored_as[run.id] = name
                 # A record is read again only where a shorter run of its task comes. Tools are described elsewhere.
                 record = "" if header.counting == "all" else run.record
                 sound.append(run._replace(record=record, tools=()))

@@ -136,7 +136,7 @@ class Store(ABC):
         """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
 
     def damage(self) -> list[str]:
-        """Sentences on what a file holds that its tables refuse; records are left out."""
+        """Sentences on what is damaged in a file."""
         return []
 
     @abstractmethod

@@ -138,8 +138,6 @@ class Transaction(ABC):
         rows: list[Values] = []
         for stored, run in runs:
             rows.append({**self.run_row(run), "seq": stored.seq, "counted": stored.counted})
-            # A damaged counter may be behind the runs.
-            self.last_run = max(self.last_run, stored.seq)
         self.write("restate_runs", rows)
 
     def drop_runs(self, ids: Sequence[str]) -> None:

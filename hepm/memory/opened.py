@@ -226,7 +226,9 @@ class OpenedMemory:
         first = damage[0]
         if len(damage) > 1:
             first += f", and {len(damage) - 1} more"
-        raise StoreDamagedError(f"the memory holds damaged values: {first}. Run `hepm doctor --repair`.") from error
+        raise StoreDamagedError(
+            f"the memory holds damaged values: {first}. Restore it from an export or a copy."
+        ) from error
 
     # Parts
 

@@ -9,7 +9,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -17,15 +17,9 @@ from typing import Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import Row, check_schema, no_text
-from hepm.graph.stored_vectors import dimensions_of
 
 SCHEMA_VERSION: Final = 18
-_OLDEST_SCHEMA: Final = 15  # that is brought up to date on opening
-MADE_ANEW: Final = 15
-"""The latest version that makes every table anew: a new file begins with it."""
-_WHILE_COPIED: Final = "strict_"
-"""Before the names of its tables, while rows are copied into them from those of former versions."""
-_CREATE: Final = re.compile("^CREATE ", re.MULTILINE)
+_OLDEST_SCHEMA: Final = 15  # that is brought up to date on opening; a new file begins with it, too
 BUSY_TIMEOUT_S: Final = 60.0  # for which a writer waits for another one
 CACHE_KIB: Final = 64 * 1024  # of pages that a writing connection keeps; SQLite's own default is 2 MiB
 _LOG_PAGES: Final = 1_000, 65_536
@@ -48,25 +42,13 @@ def _resource(name: str) -> str:
     return resources.files("hepm.graph.sqlite").joinpath(name).read_text(encoding="utf-8")
 
 
-def run_script(connection: sqlite3.Connection, name: str) -> None:
+def _run_script(connection: sqlite3.Connection, name: str) -> None:
     """Run the statements of a file one by one: executescript() would commit the transaction that makes them atomic."""
-    for statement in _statements(name):
-        connection.execute(statement)
-
-
-def _make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables, indexes and triggers of a new file, which has nothing to be copied into them."""
-    for statement in _statements(f"schema_{MADE_ANEW}.sql"):
-        if _CREATE.search(statement):
-            connection.execute(statement.replace(_WHILE_COPIED, ""))
-
-
-def _statements(name: str) -> Iterator[str]:
     statement = ""
     for line in _resource(name).splitlines(keepends=True):
         statement += line
         if sqlite3.complete_statement(statement):
-            yield statement
+            connection.execute(statement)
             statement = ""
 
 
@@ -128,7 +110,7 @@ class Connections:
     def reading(self) -> Generator[sqlite3.Connection]:
         """A connection that nobody else uses until the end of the block."""
         with self.guarded():
-            connection = self._take() or self._connect(read_only=True)
+            connection = self._take() or self.connect(read_only=True)
             try:
                 yield connection
             finally:
@@ -148,12 +130,6 @@ class Connections:
         connection.close()
 
     @contextlib.contextmanager
-    def checking(self) -> Generator[sqlite3.Connection]:
-        """A connection of its own: one that may only read ignores the checks of tables."""
-        with self.guarded(), contextlib.closing(self._connect(read_only=False)) as connection:
-            yield connection
-
-    @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
         """Turn SQLite's errors into ours, which say what to do."""
         try:
@@ -163,9 +139,7 @@ class Connections:
         except UnicodeEncodeError as error:
             raise no_text(error) from error
         except UnicodeDecodeError as error:
-            raise StoreDamagedError(
-                f"{self.path} holds text that is none ({error.reason}). Run `hepm doctor --repair`."
-            ) from error
+            raise StoreDamagedError(f"{self.path} {_UNREADABLE.format(error.reason)}") from error
 
     def close(self) -> None:
         """Close all connections, one that reads when it has ended; later use is an error."""
@@ -179,7 +153,7 @@ class Connections:
 
     def _open_for_writing(self) -> sqlite3.Connection:
         try:
-            connection = self._connect(read_only=False)
+            connection = self.connect(read_only=False)
             # Read in one transaction: another process may be making the store right now.
             connection.execute("BEGIN")
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -189,8 +163,6 @@ class Connections:
                 raise StoreDamagedError(
                     f"{self.path} is a database of another program. Name another file for the store."
                 )
-            # Not for what every ingest does: SQLite hides a Ctrl-C that comes while it calls Python.
-            connection.create_function("dimensions_of", 1, dimensions_of, deterministic=True)
             self._turn_on_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             # The log of a large ingest is cut to this when the next write begins it anew, not kept until closing.
@@ -207,7 +179,7 @@ class Connections:
                         f"{self.path} can only be read here, and {log.name} beside it holds runs not yet written back. "
                         "Copy both files to a folder that can be written, and open the copy."
                     ) from error
-                return self._connect(read_only=True)
+                return self.connect(read_only=True)
             raise
 
     def _turn_on_wal(self, connection: sqlite3.Connection) -> None:
@@ -221,7 +193,8 @@ class Connections:
                     raise
                 time.sleep(0.01)
 
-    def _connect(self, *, read_only: bool) -> sqlite3.Connection:
+    def connect(self, *, read_only: bool) -> sqlite3.Connection:
+        """A new connection, for the caller to close."""
         if self.read_only:
             # immutable: on a medium that cannot be written, SQLite must not look for a WAL it cannot create.
             mode = "mode=ro&immutable=1"
@@ -253,10 +226,9 @@ class Connections:
         with self.writing() as connection:
             # Another process may have been first.
             stored_version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            if not stored_version:
-                _make_tables(connection)
-            for version in range((stored_version or MADE_ANEW) + 1, SCHEMA_VERSION + 1):
-                run_script(connection, f"schema_{version}.sql")
+            for version in range(_OLDEST_SCHEMA, SCHEMA_VERSION + 1):
+                if version > stored_version:
+                    _run_script(connection, f"schema_{version}.sql")
             if stored_version:
                 # Until what derives from the records was looked at (see `Store.settle_upgrade`), whatever ends this.
                 # A file that another process makes just now has no header yet, and nothing to look at.
@@ -276,11 +248,7 @@ def _create(path: Path) -> None:
 
 
 _UNREADABLE: Final = "is not a readable store ({}). Restore it from an export or a copy, or name another file."
-_DAMAGES: Final = {
-    "Could not decode": "holds text that is none ({}). Run `hepm doctor --repair`.",
-    "not a database": _UNREADABLE,
-    "malformed": _UNREADABLE,
-}
+_DAMAGES: Final = ("Could not decode", "not a database", "malformed")
 
 
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:
@@ -303,7 +271,6 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreError(
             f"another process has been writing {path} for {BUSY_TIMEOUT_S:g} s. Try again when it is done."
         )
-    damages = [remedy for sign, remedy in _DAMAGES.items() if sign in text]
-    if damages:
-        return StoreDamagedError(f"{path} {damages[0].format(text)}")
+    if any(sign in text for sign in _DAMAGES):
+        return StoreDamagedError(f"{path} {_UNREADABLE.format(text)}")
     return StoreError(f"{path}: {text}")

@@ -13,12 +13,6 @@ INSERT OR IGNORE INTO meta (key, value) VALUES ('secret', :secret);
 -- name: secret
 SELECT value FROM meta WHERE key = 'secret';
 
--- name: is_header_whole
--- Nothing is missing in a file in which no store was made yet.
-SELECT count(*) IN (0, 5) AND count(*) FILTER (WHERE (key, value) IN (VALUES ('embedder', ''), ('dimensions', '0'))) <> 1
-FROM meta
-WHERE key IN ('embedder', 'dimensions', 'revision', 'counting', 'states_per_move') OR NOT EXISTS (SELECT 1 FROM meta);
-
 -- name: upgraded_from
 SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'upgraded_from';
 
@@ -91,10 +85,6 @@ UPDATE trajectory SET id = :id, digest = :digest, counted = :counted, environmen
                       success = :success, steps = :steps, ended_at = :ended_at, source = :source, sequence = :sequence,
                       said = :said, token = :token, level = :level, arm = :arm, trial = :trial, refused = :refused
 WHERE seq = :seq;
-
--- name: free_id
--- Whoever bears this id wrongly gets another one until its own record is read.
-UPDATE trajectory SET id = id || ' (' || seq || ')' WHERE namespace = :namespace AND id = :id;
 
 -- name: set_outcome_record
 -- A record whose reward or tags changed, and nothing that is counted.
@@ -571,24 +561,3 @@ DELETE FROM passage WHERE namespace = :namespace;
 
 -- name: clear_tool_runs
 DELETE FROM tool_run WHERE namespace = :namespace;
-
--- name: drop_stray_edges
-DELETE FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory);
-
--- name: drop_stray_run_edges
-DELETE FROM passage WHERE namespace NOT IN (SELECT namespace FROM trajectory);
-
--- name: drop_stray_tool_runs
-DELETE FROM tool_run WHERE namespace NOT IN (SELECT namespace FROM trajectory);
-
--- name: drop_stray_states
-DELETE FROM state WHERE namespace NOT IN (SELECT namespace FROM trajectory);
-
--- name: drop_stray_state_after
-DELETE FROM state_after WHERE namespace NOT IN (SELECT namespace FROM trajectory);
-
--- name: drop_stray_vectors
-DELETE FROM vector WHERE state NOT IN (SELECT id FROM state);
-
--- name: drop_stray_run_vectors
-DELETE FROM run_vector WHERE trajectory NOT IN (SELECT seq FROM trajectory);

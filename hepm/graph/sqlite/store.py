@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.errors import StoreDamagedError
-from hepm.graph.delta import Names, RunRecord
+from hepm.graph.delta import Names
 from hepm.graph.rows import (
     Counting,
     Float32Array,
     Header,
     Row,
     StateBatch,
-    StoredRun,
     TextVectors,
     Values,
     Vectors,
@@ -26,7 +26,6 @@ from hepm.graph.rows import (
     marks_of,
 )
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
-from hepm.graph.sqlite.damage import damage, mend
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import packed, vector_bytes
 from hepm.graph.transaction import Opened, Transaction
@@ -38,16 +37,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FILE_NAME: Final = "memory.hepm"
+_MOST_DAMAGE: Final = 20  # sentences of SQLite's own check
 
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "add_runs": ("add_run_vector",),
     "add_run_edges": ("add_tool_runs",),
     "drop_run_edges": ("drop_tool_runs",),
-    "clear_states": ("drop_stray_states", "drop_stray_state_after", "drop_stray_vectors"),
-    "clear_edges": ("drop_stray_edges",),
-    "clear_run_edges": ("clear_tool_runs", "drop_stray_run_edges", "drop_stray_tool_runs"),
-    "clear_run_vectors": ("drop_stray_run_vectors",),
+    "clear_run_edges": ("clear_tool_runs",),
     "put_lessons": ("drop_former_lesson_sources", "add_lesson_sources"),
     "drop_lessons": ("drop_lesson_sources", "drop_lesson_showings"),
     "drop_showings": ("drop_told_outcomes",),
@@ -104,8 +101,6 @@ class SQLiteStore(Store):
     def _header(self, meta: Iterable[tuple[str, str]]) -> Header:
         values = dict(meta)
         try:
-            if (values["embedder"] == "") != (values["dimensions"] == "0"):
-                raise ValueError(f"vectors of {values['embedder']!r} with {values['dimensions']} numbers")
             return Header(
                 schema_version=SCHEMA_VERSION,
                 embedder=values["embedder"],
@@ -118,13 +113,16 @@ class SQLiteStore(Store):
             )
         except (KeyError, ValueError) as error:
             raise StoreDamagedError(
-                f"the header of {self.path} is damaged ({error}). Run `hepm doctor --repair`."
+                f"the header of {self.path} is damaged ({error}). Restore the file from an export or a copy."
             ) from error
 
     def damage(self) -> list[str]:
-        """Sentences on what the file holds that its tables refuse; records are left out."""
-        with self._connections.checking() as db:
-            return damage(db)
+        """What SQLite's own check of the file finds."""
+        # Not one that may only read: it ignores the checks of tables.
+        connections = self._connections
+        with connections.guarded(), closing(connections.connect(read_only=False)) as db:
+            sentences = [sentence for (sentence,) in db.execute(f"PRAGMA quick_check({_MOST_DAMAGE})")]
+        return [] if sentences == ["ok"] else sentences
 
     @property
     def secret(self) -> str:
@@ -192,26 +190,6 @@ class SQLiteStore(Store):
         return self.read("embedded_states", namespace=namespace)
 
 
-def mend_file(path: Path) -> list[str]:
-    """Reset what a file holds that no column may hold; sentences on what that was.
-
-    What derives from records is missing or wrong then, until a rebuild makes it.
-    """
-    statements = load_statements()
-    connections = Connections(path)
-    try:
-        with connections.writing() as db:
-            damaged = damage(db)
-            ((is_whole,),) = db.execute(statements["is_header_whole"])
-            if not is_whole:
-                damaged.append("the header is not whole")
-            if damaged:
-                mend(db)
-        return damaged
-    finally:
-        connections.close()
-
-
 class SQLiteTransaction(Transaction):
     """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`)."""
 
@@ -267,13 +245,6 @@ class SQLiteTransaction(Transaction):
     def set_header(self, **values: object) -> None:
         """Set fields of the header."""
         self.write("set_meta", _meta_rows(values))
-
-    def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
-        """Set what derives from records, and first free the ids that runs exchange."""
-        for stored, run in runs:
-            if stored.id != run.id:
-                self.run("free_id", id=run.id)
-        super().restate_runs(runs)
 
     def add_states(self, rows: Sequence[Mapping[str, Any]], vectors: TextVectors) -> None:
         """Add states or merge them into equal ones, each move within its bound; vectors by text, shape (D,)."""
