@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from hepm.cli.commands import Several, argument, command, flag
@@ -22,11 +20,6 @@ from hepm.cli.options import (
     yes_option,
 )
 from hepm.text import count_of
-
-if TYPE_CHECKING:
-    from hepm.graph.lessons.rows import StoredLesson
-    from hepm.memory import Memory
-
 
 # Edit
 
@@ -71,7 +64,7 @@ def edit(place: StorePlace, lesson: str, text: str) -> None:
 @json_option
 @place_options
 def retire(place: StorePlace, lessons: Several, undo: bool, yes: bool, as_json: bool) -> None:
-    """Retire lessons, with those that say the same: no prompt shows them, and they stay in the store. Pending ones are
+    """Retire lessons: no prompt shows them, and they stay in the store. Pending ones are
     rejected, and with --undo approved.
 
     Notes on a user are deleted, with every version; this cannot be undone.
@@ -92,32 +85,20 @@ def retire(place: StorePlace, lessons: Several, undo: bool, yes: bool, as_json: 
                 gone = memory.preferences.forget(stored.row.user, namespace=place.namespace)
                 lines.append(f"{stored.row.user}: {count_of(len(gone), 'version')} of the notes deleted")
             else:
-                gone, line = _retire(memory, stored, place.namespace, undo=undo)
-                lines.append(line)
+                change, done = memory.lessons.retire, "retired"
+                if undo:
+                    change, done = memory.lessons.revive, "found again"
+                row = stored.row
+                gone = change(row.kind, [row.id], namespace=place.namespace)
+                if not gone:
+                    done = f"{row.retired or 'live'} already"
+                lines.append(f"{row.id} is {done}")
             changed += gone
     if as_json:
         print_json({"revived" if undo else "retired": changed})
         return
     for line in lines:
         tell(line)
-
-
-def _retire(memory: Memory, stored: StoredLesson, namespace: str, *, undo: bool) -> tuple[list[str], str]:
-    """Retire a lesson with those that say the same, or let them be found again: their ids, and a sentence."""
-    from hepm.experience.equal_lessons import saying_the_same
-
-    row = stored.row
-    # As far as they were retired for the same reason.
-    listed = memory.lessons.list(row.kind, namespace=namespace, retired=True)
-    equal = saying_the_same(row, [one for one in listed if one.row.retired == row.retired])
-    ids = [one.row.id for one in equal.lessons]
-    change, done = memory.lessons.retire, "retired"
-    if undo:
-        change, done = memory.lessons.revive, "found again"
-    if not change(row.kind, ids, namespace=namespace):
-        return [], f"{row.id} is {row.retired or 'live'} already"
-    more = f", with {len(ids) - 1:,} that say the same" if len(ids) > 1 else ""
-    return ids, f"{row.id} is {done}{more}"
 
 
 lesson = click.Group(

@@ -16,7 +16,7 @@ from hepm.text import count_of
 from hepm.types import Object
 
 if TYPE_CHECKING:
-    from hepm.experience.equal_lessons import EqualLessons
+    from hepm.experience.lessons import ListedLesson
     from hepm.graph.lessons.rows import Kind, Source, StoredLesson
     from hepm.memory import Memory
 
@@ -46,7 +46,7 @@ def remark_pending(memory: Memory, namespace: str) -> None:
 @json_option
 @place_options
 def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: bool, as_json: bool) -> None:
-    """List lessons; experiences and principles that say the same are one line.
+    """List lessons.
 
     Principles: the best supported first. Experiences: those that prompts show come last, the newest at the end.
 
@@ -62,8 +62,8 @@ def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: 
             total += len(lessons)
             rows = _rows(each, lessons)
             shown = rows[-limit:] if each == "experience" else rows[:limit]
-            for line, of_line in shown:
-                documents += of_line
+            for line, document in shown:
+                documents.append(document)
                 if not as_json:
                     tell(line)
             if len(rows) > limit and not as_json:
@@ -74,35 +74,35 @@ def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: 
         print("none")
 
 
-def _rows(kind: LessonKind, lessons: list[StoredLesson]) -> list[tuple[str, list[Object]]]:
-    """Lines, each with the lessons that it stands for as JSON.
+def _rows(kind: LessonKind, lessons: list[StoredLesson]) -> list[tuple[str, Object]]:
+    """Lines, each with its lesson as JSON.
 
     Principles by support, notes by user. Experiences by arrival, and at the end, next to the prompt, those that prompts
     show: others scroll away.
     """
-    from hepm.experience.equal_lessons import EqualLessons, equal_lessons
+    from hepm.experience.lessons import ListedLesson, listed_lessons
 
-    rows: list[tuple[str, list[Object]]] = []
+    rows: list[tuple[str, Object]] = []
     if kind == "note":
         for notes in map(lesson_json, sorted(lessons, key=lambda notes: (notes.row.user, notes.seq))):
             wishes = [wish.removeprefix("- ") for wish in notes["text"].splitlines()]
-            rows.append((f"{notes['user']}  {_writer(notes)}: {'; '.join(wishes)}", [notes]))
+            rows.append((f"{notes['user']}  {_writer(notes)}: {'; '.join(wishes)}", notes))
         return rows
-    equal = equal_lessons(lessons)
+    listed = listed_lessons(lessons)
     if kind == "principle":
-        equal.sort(key=EqualLessons.by_support)
+        listed.sort(key=ListedLesson.by_support)
     else:
-        equal.sort(key=lambda each: (not each.held_back, each.lessons[-1].seq))
-    for same in equal:
-        said = {"sentence": same.text, "held_back": same.held_back}
-        rows.append((_line(same), [lesson_json(lesson) | said for lesson in same.lessons]))
+        listed.sort(key=lambda one: (not one.held_back, one.stored.seq))
+    for one in listed:
+        said = {"sentence": one.text, "held_back": one.held_back}
+        rows.append((_line(one), lesson_json(one.stored) | said))
     return rows
 
 
-def _line(equal: EqualLessons) -> str:
+def _line(listed: ListedLesson) -> str:
     """`p-1f3a  guiding, 4 runs, score 0.75 (in 2 of 2 uses): Call get_order first.`"""
-    row, uses = equal.first.row, equal.uses
-    parts = [*equal.labels, count_of(len(equal.sources), "run")]
+    row, uses = listed.stored.row, listed.stored.uses
+    parts = [*listed.labels, count_of(len(listed.lesson.sources), "run")]
     if row.kind == "principle":
         used = "not shown yet"
         if uses.uses:
@@ -112,7 +112,7 @@ def _line(equal: EqualLessons) -> str:
         parts.append(f"{uses.successes} of {uses.uses} uses went well")
     if row.retired:
         parts.append(row.retired)
-    return f"{row.id}  {', '.join(parts)}: {equal.line}"
+    return f"{row.id}  {', '.join(parts)}: {listed.line}"
 
 
 def _writer(notes: Object) -> str:

@@ -100,9 +100,9 @@ def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> 
 
 def _words(stored: StoredLesson) -> str:
     """What agents would be told."""
-    from hepm.experience.equal_lessons import equal_lessons
+    from hepm.experience.lessons import listed_lessons
 
-    (alone,) = equal_lessons([stored])
+    (alone,) = listed_lessons([stored])
     return alone.line
 
 

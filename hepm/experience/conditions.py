@@ -14,12 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from hepm.evidence.decisions import CALLED, FactName
 from hepm.evidence.facts import FactTest
-from hepm.experience.transcript import listed, plain
+from hepm.experience.transcript import listed
 from hepm.types import SAID, START, USER, Facts, ToolName
 
-# Of a condition on many words, a sentence names the first ones.
-WORDS_SHOWN: Final = 3
-_NAME_CHARS: Final = 48
 _PLAIN: Final = re.compile(r"[\w<>.-]+")
 # 'not get_order: total > 200'; a name with blanks or colons is quoted as JSON.
 _RECORD: Final = re.compile(
@@ -29,7 +26,7 @@ _RECORD: Final = re.compile(
 _PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there, which counts 1
 IN_PROJECT: Final = "the project is "
 """How a precondition begins that is read: the lesson is about one project, "the project is webshop"."""
-_PLAIN_FIELDS: Final = ("environments", "first_turn", "last_turn", "preconditions", "after", "says")
+_PLAIN_FIELDS: Final = ("environments", "first_turn", "last_turn", "preconditions", "after")
 
 
 class FactCondition(NamedTuple):
@@ -86,7 +83,6 @@ class Conditions:
         first_turn, last_turn: The agent's turns it is about, from 1; 0 for all. They tell where it comes from alone.
         preconditions: In the words of a model or a person, which nothing checks.
         after: Tools of the turn before; START where none was called.
-        says: The kind of request: words of which the user says one, in lower case.
         facts: What must be known of results, of the user's words, of earlier calls and of who the user is; all of it.
     """
 
@@ -95,7 +91,6 @@ class Conditions:
     last_turn: int = 0
     preconditions: tuple[str, ...] = ()
     after: tuple[ToolName, ...] = ()
-    says: tuple[str, ...] = ()
     facts: tuple[FactCondition, ...] = ()
 
     def holds(self, known: Facts, after: Collection[ToolName], *, environment: str = "") -> bool:
@@ -110,9 +105,6 @@ class Conditions:
             return False
         if not set(self.after) <= (set(after) or {START}):
             return False
-        # Words are facts of the form "~cancel".
-        if self.says and known.get(SAID, {}).keys().isdisjoint(map("~{}".format, self.says)):
-            return False
         return all(fact.holds(known) for fact in self.facts)
 
     def allow_project(self, project: str) -> bool:
@@ -123,7 +115,7 @@ class Conditions:
     @property
     def checked(self) -> bool:
         """Whether anything decides but the environment and the last tools."""
-        return bool(self.says or self.facts)
+        return bool(self.facts)
 
     @property
     def of_users(self) -> bool:
@@ -140,10 +132,6 @@ class Conditions:
         elif self.after and not {fact.test.source for fact in self.facts}.intersection(self.after):
             where = f"after {listed(sorted(self.after))}"
         deciding: list[str] = []
-        if self.says:
-            words = [f'"{plain(word, _NAME_CHARS)}"' for word in self.says[:WORDS_SHOWN]]
-            said = " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-            deciding.append(f"the user says {said}")
         if self.of_users:  # their names are not for other users
             deciding.append("it is for some users")
         deciding += [str(fact) for fact in self.facts if fact.test.source != USER]
@@ -155,13 +143,17 @@ class Conditions:
         """Properties as stores keep them, with the words that tell it."""
         facts = tuple(fact.record for fact in self.facts)
         kept = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        return {**kept, "facts": facts, "only_user": "", "condition": self.when}
+        return {**kept, "facts": facts, "says": (), "only_user": "", "condition": self.when}
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Conditions:
         """What `record` gave."""
         facts = list(map(FactCondition.read, record["facts"]))
-        if record["only_user"]:  # of earlier versions
+        # Earlier versions kept words of which the user says one, and who the user is, apart.
+        if record["says"]:
+            first, *others = ["~" + word for word in record["says"]]
+            facts.insert(0, FactCondition(FactTest(SAID, first, _PRESENT, tuple(others))))
+        if record["only_user"]:
             facts.append(FactCondition(FactTest(USER, f"={record['only_user']}", _PRESENT)))
         plain_fields = {name: record[name] for name in _PLAIN_FIELDS}
         return cls(**plain_fields, facts=tuple(facts))

@@ -216,13 +216,7 @@ def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: s
 
 
 def _conditions_of(rule: ToolRule) -> Conditions:
-    """The condition of a rule: of what the user says, words of which any is enough."""
-    conditions = Conditions(after=(rule.place.tool,))
-    for test, true in rule.conditions:
-        if test.source == SAID and "~" in test.fact and true and not conditions.says:
-            words = tuple(word.removeprefix("~") for word in (test.fact, *test.others))
-            conditions = replace(conditions, says=words)
-        else:
-            fact = FactCondition(test._replace(others=()), true)
-            conditions = replace(conditions, facts=(*conditions.facts, fact))
-    return conditions
+    # What the user says comes first; words that were in the same requests are left out.
+    tests = sorted(rule.conditions, key=lambda condition: condition[0].source != SAID)
+    facts = [FactCondition(test._replace(others=()), true) for test, true in tests]
+    return Conditions(after=(rule.place.tool,), facts=tuple(facts))

@@ -14,15 +14,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Final, NamedTuple, Self
 
-from hepm.errors import InputError
+from hepm.errors import InputError, NotFoundError
 from hepm.evidence.rules import FAILED
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
-from hepm.experience.equal_lessons import EqualLessons, equal_lessons, saying_the_same
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, Principle, read_lesson
+from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, listed_lessons, read_lesson
 from hepm.experience.principles import let_down
 from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson, next_calls
 from hepm.graph.lessons.transaction import LessonChange
@@ -57,45 +57,29 @@ _SHOWN_CHARS: Final = 60  # of a text that is refused
 _NO_BRACKETS: Final = str.maketrans("", "", "()")
 
 
-def _by_hand(lessons: EqualLessons) -> bool:
-    return lessons.lesson.distilled_by == HAND
+def _is_told(listed: ListedLesson) -> bool:
+    """Whether a prompt would show it where it holds, and readers of a file, who always see it, can act on it.
 
-
-def _is_told(lessons: EqualLessons) -> bool:
-    """Whether a prompt would show it where it holds, and readers of a file, who always see it, can act on it."""
-    if _by_hand(lessons):
-        return True
-    if let_down(lessons.uses):
-        return False
-    return lessons.lesson.distilled_by != EXTRACTIVE or _is_of_use(lessons.lesson)
-
-
-def _is_of_use(counted: Principle | Experience) -> bool:
-    """Whether a counted lesson says what to do, or when not to do something.
-
-    Not so if it hangs on a word that somebody says, or on the id of one thing; if it warns of a call after another one,
-    whatever that gave, and names nothing better; or if what it advises failed in most runs.
+    A counted lesson is not of use if it hangs on a word that somebody says, or on the id of one thing; if it warns of a
+    call after another one, whatever that gave, and names nothing better; or if what it advises failed in most runs.
     """
+    counted, by = listed.lesson, listed.lesson.distilled_by
+    if by == HAND or let_down(listed.stored.uses):
+        return by == HAND
+    if by != EXTRACTIVE:
+        return True
     conditions = counted.conditions
-    if conditions.says or any("~" in fact.test.fact or _OF_ONE.search(fact.test.fact) for fact in conditions.facts):
+    if any("~" in fact.test.fact or _OF_ONE.search(fact.test.fact) for fact in conditions.facts):
         return False
     if counted.warns:
         return any(fact.test.source != FAILED.source for fact in conditions.facts)
     return 2 * counted.worked >= counted.tried
 
 
-def _evidence_of(lessons: EqualLessons) -> str:
-    """Why to believe it, in a few words: "9 of 10 runs", "from 3 runs; pending"."""
-    support = lessons.lesson.support
-    if _by_hand(lessons):
-        support = "by hand"
-    return "; ".join(filter(None, (support, lessons.first.row.retired)))
-
-
 class Chosen(NamedTuple):
     """The lessons that a file gets, in its order, and how many others are left out."""
 
-    lessons: Sequence[EqualLessons]
+    lessons: Sequence[ListedLesson]
     left_out: int
 
 
@@ -127,11 +111,10 @@ def lessons_for_file(
         wanted = row.live or (pending and row.retired == PENDING)
         if wanted and told(stored) and not says_nothing(row) and not read_lesson(row).conditions.of_users:
             able.append(stored)
-    equal = equal_lessons(able)
-    kept = [lessons for lessons in equal if every or _is_told(lessons)]
+    kept = [one for one in listed_lessons(able) if every or _is_told(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.
-    kept.sort(key=lambda lessons: (not lessons.works, in_markdown(lessons.text), lessons.first.row.id))
-    return Chosen(kept, len(equal) - len(kept))
+    kept.sort(key=lambda one: (one.lesson.warns, in_markdown(one.text), one.lesson.id))
+    return Chosen(kept, len(able) - len(kept))
 
 
 # Write
@@ -160,7 +143,6 @@ class Claim(NamedTuple):
         values = {
             "in": self.conditions.environments,
             "after": self.conditions.after,
-            "says": self.conditions.says,
             "if": [fact.record for fact in self.conditions.facts],
             "call": self.better,
             "not": self.worse,
@@ -173,12 +155,10 @@ class Claim(NamedTuple):
         """What `text` gave; None if an editor damaged it."""
         try:
             read: defaultdict[str, list[str]] = defaultdict(list, json.loads(text))
-            conditions = Conditions(
-                environments=tuple(read["in"]),
-                after=tuple(read["after"]),
-                says=tuple(read["says"]),
-                facts=tuple(map(FactCondition.read, read["if"])),
-            )
+            facts = list(map(FactCondition.read, read["if"]))
+            if read["says"]:
+                return None  # of earlier versions: a new export writes it as a fact
+            conditions = Conditions(tuple(read["in"]), after=tuple(read["after"]), facts=tuple(facts))
             claim = cls(conditions, tuple(read["call"]), tuple(read["not"]))
             _ = hash(claim)  # a TypeError where a name is none
             return claim
@@ -207,7 +187,7 @@ class LineOfFile(NamedTuple):
 
 
 def section_of(
-    lessons: Sequence[EqualLessons], bank: LessonBank, *, namespace: str, former: str = "", name: str = "the file"
+    lessons: Sequence[ListedLesson], bank: LessonBank, *, namespace: str, former: str = "", name: str = "the file"
 ) -> str:
     """The lessons between their markers; equal lessons give equal text.
 
@@ -226,31 +206,36 @@ def section_of(
     listed = set(begin["ids"].split() if begin else ())
     # What a person deleted, and what they changed.
     skipped = listed.difference(line.id for line in lines) | {line.id for line in own}
-    written = {lesson.first.row.id[:_ID_CHARS]: lesson for lesson in lessons}
-    written = {id: lesson for id, lesson in written.items() if id not in skipped}
+    written: dict[str, ListedLesson] = {}
+    for one in lessons:
+        id = one.lesson.id[:_ID_CHARS]
+        if id not in skipped:
+            written[id] = one
     summary = _summary(written.values(), bank, namespace)
     body = [_TITLE, "", f"{summary} Lines that you change or delete stay so.", ""]
     for works in (True, False):
         items = [line.whole for line in own if line.works is works]
-        items += [_line_with_mark(lesson, id) for id, lesson in written.items() if lesson.works is works]
+        items += [_line_with_mark(one, id) for id, one in written.items() if one.lesson.warns is not works]
         if items:
             body += [f"### {WORKS if works else FAILS}", "", *(f"- {item}" for item in items), ""]
     ids = "".join(f" {id}" for id in (*written, *filter(None, sorted(skipped))))
     return "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, END])
 
 
-def _line_with_mark(lesson: EqualLessons, id: str) -> str:
+def _line_with_mark(listed: ListedLesson, id: str) -> str:
     """Such as "Call get_order before process_return. (9 of 10 runs) <!-- p-0123abcd 4f5e6d7c -->"."""
-    claim = Claim.of(lesson.first.row)
-    digest = _digest(in_markdown(lesson.text), works=lesson.works)
+    claim = Claim.of(listed.stored.row)
+    digest = _digest(in_markdown(listed.text), works=not listed.lesson.warns)
     mark = " ".join(filter(None, (id, digest, claim and claim.text)))
-    return f"{line_of(lesson)} <!-- {mark} -->"
+    return f"{line_of(listed)} <!-- {mark} -->"
 
 
-def line_of(lesson: EqualLessons) -> str:
+def line_of(listed: ListedLesson) -> str:
     """Such as "Call get_order before process_return. (9 of 10 runs)", on one line of Markdown."""
-    text = in_markdown(lesson.text)
-    evidence = in_markdown(_evidence_of(lesson)).translate(_NO_BRACKETS)
+    text = in_markdown(listed.text)
+    support = "by hand" if listed.lesson.distilled_by == HAND else listed.lesson.support
+    evidence = "; ".join(filter(None, (support, listed.stored.row.retired)))
+    evidence = in_markdown(evidence).translate(_NO_BRACKETS)
     return f"{text} ({evidence})" if evidence else text
 
 
@@ -311,11 +296,11 @@ def _find(text: str, name: str) -> tuple[int, int] | None:
     return begin.start(), end + len(END)
 
 
-def _summary(lessons: Collection[EqualLessons], bank: LessonBank, namespace: str) -> str:
+def _summary(lessons: Collection[ListedLesson], bank: LessonBank, namespace: str) -> str:
     """Such as "2 lessons from 14 runs, the latest of 2025-03-01."."""
     if not lessons:
         return "None at present."
-    runs = {source.run for lesson in lessons for source in lesson.sources}
+    runs = set(chain.from_iterable(one.lesson.run_ids for one in lessons))
     text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(runs), 'run')}"
     ends = [run.ended_at for run in bank.store.about_runs(list(runs), namespace=namespace).values() if run.ended_at]
     if ends:
@@ -357,7 +342,7 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     """Replace what a live or pending lesson says; the new lesson, written by hand, which needs no approval.
 
     Of its triples those stay whose tools the words still name, and its condition if they name it: else it would hold
-    under one that nobody can read. Lessons that said the same are retired with it.
+    under one that nobody can read.
 
     Raises:
         InputError: the text is empty, or the lesson is retired.
@@ -367,25 +352,25 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         raise InputError(f"the lesson {row.id} needs a text: `hepm lesson retire {row.id}` keeps it from agents.")
     if row.is_retired:
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
-    listed = [one for one in bank.list(row.kind, namespace=namespace, retired=True) if one.row.retired == row.retired]
-    former = saying_the_same(row, listed)
-    when = former.lesson.conditions
+    stored = bank.lessons(namespace).get(row.id)
+    if stored is None:
+        raise NotFoundError(f"there is no lesson {row.id!r}: it was forgotten meanwhile.")
+    lesson = read_lesson(row)
+    when = lesson.conditions
     if when.when.casefold() not in words.casefold():
         when = Conditions(environments=when.environments)
     tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)
     triples = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
-    lesson = read_lesson(row)
     own = {"lesson": words} if isinstance(lesson, Experience) else {"text": words, "triples": tuple(triples)}
     edited = replace(lesson, tools=tools, conditions=when, distilled_by=HAND, **own).row()
     if edited.id == row.id:
         return edited
-    retire = {stored.row.id: "deleted" for stored in former.lessons} | {row.id: "superseded"}
-    retire.pop(edited.id, None)
     # The new one has the uses of the former one.
-    put = replace(edited, parents=(Parent(row.id, "edit"),), prior=former.uses)
+    put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses)
     revive = [edited.id] if bank.lessons(namespace).get(edited.id) is not None else []
-    bank.change(LessonChange(put=[put], retire=retire, revive=revive, imported=True), namespace=namespace)
+    change = LessonChange(put=[put], retire={row.id: "superseded"}, revive=revive, imported=True)
+    bank.change(change, namespace=namespace)
     return edited
 
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import ALWAYS, Conditions
 from hepm.graph.delta import state_key
@@ -290,3 +290,52 @@ def is_recipe(lesson: LessonRow | Taught) -> bool:
 def read_lesson(row: LessonRow) -> Principle | Experience:
     """The principle or the experience in a row."""
     return Principle.of(row) if row.kind == "principle" else Experience.of(row)
+
+
+UNTOLD: Final = "told to no agent"
+
+
+class ListedLesson(NamedTuple):
+    """A stored experience or principle as people read it; `text` is one sentence with its condition."""
+
+    stored: StoredLesson
+    lesson: Principle | Experience
+    text: str
+
+    @property
+    def held_back(self) -> str:
+        """Why agents are not told so (`UNTOLD`); "" for others."""
+        return UNTOLD if self.lesson.for_people else ""
+
+    @property
+    def line(self) -> str:
+        """The sentence with its evidence, or with why it is held back."""
+        remarks = "; ".join(filter(None, (self.lesson.evidence, self.held_back)))
+        if not remarks:
+            return self.text
+        return f"{self.text} ({remarks})"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The kind of a principle; the zone and the stage of an experience."""
+        if isinstance(self.lesson, Principle):
+            return (self.lesson.kind,)
+        return self.lesson.zone, self.lesson.stage
+
+    def by_support(self) -> tuple[bool, int, float, str]:
+        """Sort key: lessons that prompts show first, then by most runs."""
+        support = max(len(self.lesson.sources), self.lesson.tried)
+        return bool(self.held_back), -support, -self.stored.uses.score, self.lesson.id
+
+
+def listed_lessons(lessons: Iterable[StoredLesson]) -> list[ListedLesson]:
+    """Experiences and principles for a list; their environment is named only if lessons of several are listed."""
+    read = [(stored, read_lesson(stored.row)) for stored in lessons]
+    several = len({lesson.conditions.environments for _, lesson in read}) > 1
+    listed: list[ListedLesson] = []
+    for stored, lesson in read:
+        text = lesson.in_own_words
+        if several and lesson.conditions.environments and not is_recipe(lesson):
+            text = f"In {', '.join(lesson.conditions.environments)}: {text}"
+        listed.append(ListedLesson(stored, lesson, text))
+    return listed

@@ -10,9 +10,9 @@ from typing import Final
 from hepm.evidence.decisions import set_families
 from hepm.evidence.upkeep import LiveEvidence
 from hepm.experience.counted import principles_as_counted
-from hepm.experience.equal_lessons import EqualLessons
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import lessons_for_file, line_of
+from hepm.experience.lessons import ListedLesson
 from hepm.report.forks import Fork, forks_of, lost_at
 from hepm.report.latest import latest_runs
 from hepm.report.receipts import MemoryReceipts, monday_of, receipts_of, week_of
@@ -174,7 +174,7 @@ def report_of(
     )
 
 
-def _line_about(fork: Fork, lessons: Iterable[EqualLessons]) -> str:
+def _line_about(fork: Fork, lessons: Iterable[ListedLesson]) -> str:
     """What a file for agents says of a fork: the one of some lines that says what the fork does; "" if none does."""
     for same in lessons:
         environments = same.lesson.conditions.environments

@@ -24,8 +24,7 @@ from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.runs import LiveRuns
 from hepm.errors import NotFoundError
-from hepm.experience.equal_lessons import EqualLessons, equal_lessons
-from hepm.experience.lessons import Notes
+from hepm.experience.lessons import ListedLesson, Notes, listed_lessons
 from hepm.graph.lessons.rows import PENDING, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import LAST_ROW, RunFilter
@@ -315,7 +314,7 @@ class _Page:
     # Lessons
 
     def lessons(self, request: Request, asked: LessonsQuery) -> Object:
-        """Lessons of a kind that contain every word of a query, those that say the same as one.
+        """Lessons of a kind that contain every word of a query.
 
         What waits for approval comes first, then what prompts show: principles of most runs first, experiences the
         newest first, as are notes.
@@ -331,20 +330,20 @@ class _Page:
         if kind == "notes":
             cards += map(_notes, reversed(stored))
         else:
-            equal = equal_lessons(stored)
+            listed = listed_lessons(stored)
             if kind == "principle":
-                equal.sort(key=EqualLessons.by_support)
+                listed.sort(key=ListedLesson.by_support)
             else:
-                equal.sort(key=_newest_first)
-            equal.sort(key=lambda lessons: lessons.first.row.retired != PENDING)
-            for lessons in equal:
-                cards.append(_lesson(lessons, bank.replaced_by(lessons.first.row, namespace=namespace)))
+                listed.sort(key=_newest_first)
+            listed.sort(key=lambda one: one.stored.row.retired != PENDING)
+            for one in listed:
+                cards.append(_lesson(one, bank.replaced_by(one.stored.row, namespace=namespace)))
         matching = [card for card in cards if all(word in _searched(card) for word in words)]
         pending = len(bank.pending(namespace=namespace))
         return {"lessons": matching[:MOST_LISTED], "total": len(matching), "pending": pending}
 
     def retire_or_revive(self, request: Request, asked: Retirement) -> Object:
-        """Keep principles or experiences that say the same from hints, or let them be found: reject or approve them."""
+        """Keep principles or experiences from hints, or let them be found: reject or approve them."""
         ids, kind, namespace = asked.ids, asked.kind, namespace_of(request)
         bank = self._memory.lessons
         unknown = [id for id in ids if bank.lessons(namespace).get(id) is None]
@@ -373,29 +372,27 @@ def _searched(card: Object) -> str:
     return " ".join(texts).lower()
 
 
-def _newest_first(equal: EqualLessons) -> tuple[bool, int]:
-    return bool(equal.held_back), -equal.lessons[-1].seq
+def _newest_first(listed: ListedLesson) -> tuple[bool, int]:
+    return bool(listed.held_back), -listed.stored.seq
 
 
-def _lesson(equal: EqualLessons, replaced: Sequence[StoredLesson]) -> Object:
-    """Lessons that say the same, with where the latest of them come from, and what they would replace."""
-    row, uses = equal.first.row, equal.uses
-    rows = [lesson.row for lesson in equal.lessons]
+def _lesson(listed: ListedLesson, replaced: Sequence[StoredLesson]) -> Object:
+    """A lesson with where it comes from, and what it would replace."""
+    row, uses, lesson = listed.stored.row, listed.stored.uses, listed.lesson
     examples: list[dict[str, str]] = []
-    for example in reversed(rows[-_EXAMPLES:]):
-        if example.kind == "experience":
-            examples.append({name: str(example.properties[name]) for name in ("situation", "action", "outcome")})
+    if row.kind == "experience":
+        examples.append({name: str(row.properties[name]) for name in ("situation", "action", "outcome")})
     return {
         "id": row.id,
-        "ids": [each.id for each in rows],
+        "ids": [row.id],
         "kind": row.kind,
-        "text": equal.text,
-        "evidence": equal.lesson.evidence,
-        "held_back": equal.held_back,
-        "labels": equal.labels,
+        "text": listed.text,
+        "evidence": lesson.evidence,
+        "held_back": listed.held_back,
+        "labels": listed.labels,
         "examples": examples,
-        "tools": equal.lesson.tools,
-        "runs": len(equal.sources),
+        "tools": lesson.tools,
+        "runs": len(lesson.sources),
         "uses": uses._asdict(),
         "score": round(uses.score, 3),
         "retired": row.retired,

@@ -82,8 +82,8 @@ def test_the_condition_of_a_tool_is_the_request_and_the_fact_that_decide(memory:
     assert worked(rule, "cancel_order") == (10, 10)
     assert set(rule.worse) == {"get_shipment", "get_stock"}
     (stored,) = (Principle.of(one.row) for one in memory.lessons.list("principle") if "call cancel" in one.row.text)
-    assert stored.conditions.says == ("cancel",)
-    assert stored.conditions.facts == (FactCondition(FactTest("get_order", "status=pending", 0.5)),)
+    said, status = FactTest("<SAID>", "~cancel", 0.5), FactTest("get_order", "status=pending", 0.5)
+    assert stored.conditions.facts == (FactCondition(said), FactCondition(status))
     assert stored.conditions.when == 'when the user says "cancel" and get_order says status is pending'
     assert (stored.tried, stored.worked, stored.conditions.after) == (10, 10, ("get_order",))
 

@@ -16,7 +16,8 @@ from hepm.types import SAID, START, USER
 SHIPPED = FactCondition(FactTest("get_order", "status=shipped", 0.5))
 AT_MOST = FactCondition(FactTest("get_return", "amount", 200.5), true=False)
 NOT_CALLED = FactCondition(FactTest(CALLED, "refund", 0.5), true=False)
-CANCELLATION = Conditions(("shop",), after=("get_order",), says=("cancel", "stop"), facts=(SHIPPED, NOT_CALLED))
+STOPS = FactCondition(FactTest(SAID, "~stop", 0.5))
+CANCELLATION = Conditions(("shop",), after=("get_order",), facts=(STOPS, SHIPPED, NOT_CALLED))
 KNOWN = {SAID: {"~stop": 1.0}, "get_order": {"status=shipped": 1.0}, CALLED: {"get_order": 1.0}}
 
 
@@ -59,7 +60,7 @@ CONDITIONS = [
     (Conditions(after=("get_order",), facts=(SHIPPED,)), "when get_order says status is shipped"),
     (Conditions(after=("look",), facts=(NOT_CALLED,)), "after look, when refund was not called"),
     (Conditions(facts=(AT_MOST,)), "when get_return says amount is at most 200.5"),
-    (Conditions(says=("cancel", "stop")), 'when the user says "cancel" or "stop"'),
+    (Conditions(facts=(STOPS,)), 'when the user says "stop"'),
     (Conditions(facts=(FactCondition(FactTest(USER, "=ann", 0.5)),)), "when it is for some users"),
 ]
 
@@ -84,6 +85,13 @@ def test_every_test_of_a_fact_comes_back_as_it_was_written(source: str, fact: st
 def test_what_is_no_test_of_a_fact_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write `tool: key=value`"):
         FactCondition.read(text)
+
+
+def test_words_of_the_user_that_earlier_versions_kept_apart_are_a_condition_of_which_any_is_enough() -> None:
+    read = Conditions.read(ALWAYS.record | {"says": ("cancel", "stop")})
+    assert read.when == 'when the user says "cancel"'
+    assert read.holds(KNOWN, [])
+    assert not read.holds({SAID: {"~refund": 1.0}}, [])
 
 
 def test_a_lesson_keeps_its_condition_in_its_record_and_in_a_file() -> None:

@@ -84,7 +84,7 @@ def test_a_counted_lesson_that_hangs_on_a_word_or_an_id_is_written_only_if_all_a
     words = [FactCondition.read(one) for one in ("look: ~balance", "not <SAID>: ~expensive", "look: booking.id=x7q")]
     plain = FactCondition.read("look: status=shipped")
     conditions = [Conditions(after=("look",), facts=(one,)) for one in (*words, plain)]
-    conditions.append(Conditions(after=("look",), says=("balance",)))
+    conditions.append(Conditions(after=("look",), facts=(FactCondition(FactTest("<SAID>", "~balance", 0.5)),)))
     counted = [advising(["buy"], (), one, ["r1", "r2"], tried=2, worked=2) for one in conditions]
     bank.change(LessonChange(put=[one.row() for one in counted]), namespace=NS)
     by_hand = replace(counted[0], text="Buy when look speaks of a balance.", distilled_by=HAND)

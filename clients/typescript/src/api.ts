@@ -303,7 +303,7 @@ export interface Operations {
     takes: undefined;
     gives: Record<string, unknown>;
   };
-  /** Lessons of a kind that contain every word of a query, those that say the same as one. */
+  /** Lessons of a kind that contain every word of a query. */
   "GET /api/lessons": {
     takes: {
       kind: "principle" | "experience" | "notes";
@@ -313,7 +313,7 @@ export interface Operations {
     };
     gives: Record<string, unknown>;
   };
-  /** Keep principles or experiences that say the same from hints, or let them be found: reject or approve them. */
+  /** Keep principles or experiences from hints, or let them be found: reject or approve them. */
   "POST /api/lessons": {
     takes: Retirement;
     gives: Record<string, unknown>;

@@ -74,7 +74,6 @@ function onKey(event, one) {
 }
 
 function lessonCard(one) {
-  const more = one.ids.length - one.examples.length;
   const end = lessonButtons(one);
   const reviewed = isPending(one) && mayWrite ? { tabindex: "0", onkeydown: (event) => onKey(event, one) } : {};
   return make(
@@ -82,7 +81,7 @@ function lessonCard(one) {
     { "data-id": one.id, class: isPending(one) ? "pending" : one.retired ? "gone" : "", ...reviewed },
     make("p", { class: "text", dir: "auto" }, one.text),
     ...one.replaces.map((text) => make("p", { dir: "auto" }, make("small", {}, `Replaces: ${text}`))),
-    ...(one.examples.length ? [make("details", {}, make("summary", {}, "Where it comes from"), ...one.examples.map(exampleList), ...(more > 0 ? [make("p", {}, `and ${plural(more, "more experience")}`)] : []))] : []),
+    ...(one.examples.length ? [make("details", {}, make("summary", {}, "Where it comes from"), ...one.examples.map(exampleList))] : []),
     make(
       "div",
       { class: "facts-line" },
