@@ -70,11 +70,11 @@ TABLES_MADE = (
     ),
     ScriptedTable(
         "prime-rounds",
-        "PRIME, tables 1 and 2: success, reward and library by round and environment",
-        "that rounds store, distill and prune, and how the library grows by zone in each gym",
+        "PRIME, tables 1 and 2: success, reward and library by round",
+        "that rounds store, distill and prune, and how the library grows by zone",
         "whether lessons help: without a model the agent replays right actions, so that success is 1 by construction",
         GOLD,
-        [["bench", "gyms", "--rounds", "5", "--memory", "{folder}/gyms.hepm"]],
+        [["bench", "functions", "--rounds", "5", "--memory", "{folder}/functions.hepm"]],
         ["--rounds", "2", "--rollouts", "3"],
     ),
     ScriptedTable(

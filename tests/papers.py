@@ -27,7 +27,7 @@ BY_BEHAVIOUR = {
         "test_each_round_is_made_with_the_lessons_of_the_rounds_before_and_the_first_with_none"
     ),
     "Success and reward by round and environment, library by zone": (
-        "test_rounds_over_all_gyms_report_success_reward_and_zones_by_environment_and_the_agent_chooses"
+        "test_rounds_over_several_environments_report_success_reward_and_zones_of_each_and_the_agent_chooses"
     ),
     "Distillation without a model": "test_the_condition_of_a_tool_is_the_request_and_the_fact_that_decide",
     "Two prompts, for success and for failure": (

@@ -134,9 +134,6 @@ class PapersCommand:
                 missing.setdefault(lacking, []).append(name)
             else:
                 playable[name] = rows
-        alike = [name for name in playable if self.paper.stands_in(name, self._sources)]
-        if alike:
-            remark(f"{', '.join(alike)}: look-alikes of our own, for want of a --source or of a key")
         for source, names in missing.items():
             remark(f"{', '.join(names)} left out: give --source {source}=PATH")
         if not playable:
@@ -194,11 +191,10 @@ class PapersCommand:
 
     def _print(self, outcomes: Mapping[str, PlayOutcome], *, as_json: bool) -> None:
         documents = {name: outcome.document for name, outcome in outcomes.items()}
-        alike = [name for name in outcomes if self.paper.stands_in(name, self._sources)]
         tables: list[Object] = []
         for table in self.tables:
             about: Object = {"table": table.name, "title": table.title, "metrics": table.metrics}
-            tables.append(about | {"rows": table.rows(documents, look_alikes=alike)})
+            tables.append(about | {"rows": table.rows(documents)})
         if as_json:
             print_json({"paper": self.paper.name, "tables": tables, "benches": documents})
             return

@@ -32,7 +32,7 @@ from hepm.lab.bench.folder import Ended, Key
 from hepm.lab.bench.models import Model
 from hepm.lab.bench.play import Bench, Stream
 from hepm.lab.environments import place_of
-from hepm.lab.environments.gyms import CREDIT
+from hepm.lab.environments.published import CREDIT
 from hepm.lab.evolution import ITERATIONS, evolve
 from hepm.lab.rl.rewards import count_actions
 from hepm.llm import Client

@@ -164,7 +164,7 @@ def place_of(environment: Environment, task: Task) -> str:
 def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     """What makes each environment, by name. The imports stand here, as the modules import this one."""
     from hepm.lab.collaboration import environment as collaboration
-    from hepm.lab.environments import gyms, published, questions, recorded
+    from hepm.lab.environments import functions, published, questions, recorded
 
     makers: dict[str, Callable[[], Environment]] = {}
     for benchmark, (_, parts) in published.BENCHMARKS.items():
@@ -173,12 +173,10 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
 
     makers["users"] = partial(collaboration.UsersEnvironment, source)
     makers["users-played"] = partial(collaboration.PlayedUsersEnvironment, source)
+    makers["functions"] = functions.HiddenFunctions
     makers["recorded"] = partial(recorded.RecordedRuns, source)
     for name in ("questions", "questions-files"):
         makers[name] = partial(questions.QuestionEnvironment, name, source)
-
-    for gym in (*gyms.GYMS, gyms.ALL):
-        makers[gym] = partial(gyms.Gym, gym)
     return makers
 
 

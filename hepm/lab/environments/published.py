@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from hepm.experience.credit import CreditMethod
 from hepm.lab.environments.packages import Package
 from hepm.lab.environments.worker import PlayedWorkerEnvironment, WorkerEnvironment
 
@@ -73,6 +74,9 @@ BENCHMARKS: Final[Mapping[str, tuple[Package, Sequence[str]]]] = {
 }
 """What each needs, and its parts. In a part that ends in "user" a model plays the user; in the others but UserRL's the
 user's first text says all that the user knows and wants."""
+
+CREDIT: Final[Mapping[str, CreditMethod]] = {"userrl-intention": "equalised", "userrl-travel": "equalised"}
+"""How turns are credited, by gym: equally where information is gathered in parallel (PRIME, appendix D)."""
 
 
 def published(benchmark: str, part: str, source: str = "") -> WorkerEnvironment:

@@ -36,10 +36,8 @@ A file has the title of the paper, its benches, and all its tables and figures, 
 
 **Benches.** Tables that name one bench share its runs: its arms are those of all their rows. Values may hold {model},
 {judge} (--judge, else the model) and {folder}, where the benches of a paper lie. `source` names what --source
-NAME=PATH gives; without it, parts of that bench are left out, and the command says so. If the bench has `without`,
-options of a look-alike such as {env = "gyms"}, that stands in, also where the variable that `needs` names is not set.
-`after` names a bench that is played first, say the rounds that fill the store of `memory`. `trials` is --trials, unless
-the bench has its own.
+NAME=PATH gives; without it, parts of that bench are left out, and the command says so. `after` names a bench that is
+played first, say the rounds that fill the store of `memory`. `trials` is --trials, unless the bench has its own.
 
 **Rows.** Of a bench that compares arms, rows are arms, or with users an arm and a session ("notes 3"). Of rounds they
 are numbers of rounds ("5"), or a round and an environment ("5 travel"). A metric is "success", "reward" or another
@@ -52,11 +50,9 @@ one with "difference" in it also plays the arm `off`. Published shares are in [0
 
 from __future__ import annotations
 
-import math
-import os
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -75,7 +71,7 @@ Records: TypeAlias = Mapping[str, Object]
 PAPERS: Final = ("h-epm", "prime", "evolver", "multisessioncollab")
 ALIASES: Final = {"msc": "multisessioncollab"}
 _REFERENCE: Final = "off"  # the arm that differences are to
-_BENCH_ONLY: Final = ("small", "without", "needs", "after")
+_BENCH_ONLY: Final = ("small", "after")
 """Keys of a bench that are no options of `hepm bench`."""
 
 
@@ -142,18 +138,14 @@ class PaperTable:
             return f"figure {self.name.removeprefix('fig-')}"
         return f"table {self.name}"
 
-    def rows(self, documents: Records, *, look_alikes: Collection[str] = ()) -> list[Object]:
+    def rows(self, documents: Records) -> list[Object]:
         """Its rows, with what our benches measured, and what was published, by model.
 
         Args:
             documents: The JSON of the benches, by name.
-            look_alikes: Benches that stood in for the paper's: their rows say so, and read the metrics of the table.
         """
         rows: list[Object] = []
-        for played in self.parts:
-            part = played
-            if any(bench in look_alikes for bench in part.benches):
-                part = replace(part, label=f"{part.label}, look-alike", metrics=())
+        for part in self.parts:
             for row, name in part.rows.items():
                 published = {model: part.figures(model, row, len(self.metrics)) for model in part.published}
                 ours = part.ours(row, self.metrics, documents)
@@ -210,29 +202,20 @@ class Paper:
                     needed[bench] = [*dict.fromkeys([*needed.get(bench, ()), *arms])]
         return needed
 
-    def stands_in(self, bench: str, sources: Collection[str]) -> bool:
-        """Whether a look-alike is played, as the source of a bench or the variable that it needs is not given."""
-        about = self.benches[bench]
-        needs = about.get("needs")
-        lacks = about.get("source") not in sources or (needs is not None and needs not in os.environ)
-        return "without" in about and lacks
-
     def lacking(self, bench: str, sources: Collection[str]) -> str:
         """A source that a bench needs, or what it is played after, and that is not given; "" for none."""
         first = self.benches[bench].get("after", bench)
-        for about in (self.benches[first], self.benches[bench]):
-            if "source" in about and "without" not in about and about["source"] not in sources:
-                return about["source"]
+        for name in (first, bench):
+            source = self.benches[name].get("source", "")
+            if source and source not in sources:
+                return source
         return ""
 
     def options(self, bench: str, *, small: bool, sources: Mapping[str, str] | None = None) -> Object:
         """The options of `hepm bench` for one of them, as the file gives them, with its source."""
         given = dict(self.benches[bench])
-        known = sources or {}
-        path = known.get(given.pop("source", ""))
-        if self.stands_in(bench, known):
-            given |= given["without"]
-        elif path is not None:
+        path = (sources or {}).get(given.pop("source", ""))
+        if path is not None:
             given["source"] = path
         if small:
             given |= given.get("small", {})
@@ -252,7 +235,10 @@ def find_paper(name: str) -> Paper:
     if not file.is_file():
         raise NotFoundError(f"there is no file {file}.")
     try:
-        return _read(file.stem, tomllib.loads(file.read_text("utf-8")))
+        # TOML has no null: nan stands for a figure that was not published.
+        text = file.read_text("utf-8")
+        document = tomllib.loads(text, parse_float=lambda value: None if value == "nan" else float(value))
+        return _read(file.stem, document)
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(
             f"{file} holds no tables as `hepm.lab.papers` describes them: {type(error).__name__}: {error}."
@@ -263,23 +249,13 @@ def _read(name: str, document: Object) -> Paper:
     tables: list[PaperTable] = []
     benches: Records = document.get("bench", {})
     for record in cast("list[Object]", document["table"]):
-        parts = [TablePart(**_without_nan(part)) for part in record.pop("part", ())]
+        parts = [TablePart(**part) for part in record.pop("part", ())]
         for part in parts:
             unknown = {*part.benches} - {*benches}
             if unknown:
                 raise ValueError(f"table {record['name']} names the bench {', '.join(unknown)}, which is none")
         tables.append(PaperTable(**record, parts=parts))
     return Paper(name=name, title=document["title"], benches=benches, tables=tables)
-
-
-def _without_nan(value: Any) -> Any:
-    """A value of TOML, which has no null, with None where it has nan: JSON has no nan."""
-    if isinstance(value, dict):
-        return {key: _without_nan(part) for key, part in cast("Object", value).items()}
-    if isinstance(value, list):
-        return [_without_nan(part) for part in cast("list[Any]", value)]
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return None if is_nan else value
 
 
 def records_of(document: Object) -> Records:

@@ -158,6 +158,17 @@ def split_parcels() -> Parcels:
     return Parcels(split=True)
 
 
+class Counters(Parcels):
+    """The same tasks, at two counters with names of their own."""
+
+    def tasks(self) -> Sequence[Task]:
+        return [replace(task, place="north" if task.id < "h" else "south") for task in super().tasks()]
+
+
+def split_counters() -> Counters:
+    return Counters(split=True)
+
+
 def clerk(request: Request) -> Reply:
     """Looks at the parcel, notes a summary if it can, does what a hint says or else something, and ends."""
     messages = request.body["messages"]

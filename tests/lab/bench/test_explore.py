@@ -233,3 +233,25 @@ def test_another_store_another_folder_and_other_settings_are_refused_in_a_senten
         assert answer.code == 1
         assert message in " ".join(answer.err.split())
     assert len(played.requests) == asked
+
+
+def test_rounds_over_several_environments_report_success_reward_and_zones_of_each_and_the_agent_chooses(
+    played: Loopback, tmp_path: Path
+) -> None:
+    def choosing(request: Request) -> Any:
+        names = [tool["function"]["name"] for tool in request.body.get("tools", ())]
+        if names and all(name.startswith("e_") for name in names):
+            return completion("", tool_calls=[(names[0], {})])
+        return learner(request)
+
+    played.script = choosing
+    options = ("--arms", "chosen", "--rollouts", "8", "--tasks", "*-Ada,*-Ben")
+    counters = "tests.lab.bench.parcels:Counters"
+    words = [counters if word == ENV else word for word in arguments(tmp_path, played.url, "--rounds", "2", *options)]
+    places = [report["environments"] for report in rounds(quick(*words, "--json"))]
+    assert [{name: one["runs"] for name, one in place.items()} for place in places] == [{"north": 8, "south": 8}] * 2
+    assert all({"success", "reward", "golden", "warning", "preference"} < {*one} for one in places[0].values())
+    chosen = [r.body for r in played.requests if "You are about to take the next step" in json.dumps(r.body)]
+    assert chosen
+    assert all(len(body["tools"]) <= 20 for body in chosen)
+    assert re.search(r"by environment\nenvironment +round .*\nnorth +1 ", quick(*words).out)

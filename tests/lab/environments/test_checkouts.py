@@ -14,7 +14,6 @@ from pyarrow import parquet
 
 from hepm.errors import EpisodeError, InputError
 from hepm.lab.environments import PlayedUser, Task, find_environment, place_of, published
-from hepm.lab.environments.gyms import CREDIT
 from hepm.lab.environments.worker import WorkerEnvironment
 from tests.faults.command import quick
 from tests.lab.environments.test_environments import play, tried
@@ -295,7 +294,7 @@ def test_the_gyms_of_userrl_have_its_published_splits_and_prompts_and_one_librar
     assert {(task.request, task.system) for task in tasks} == {("I think of a word.", "Use the tool.")}
     assert [task.split for task in tasks].count("test") == 14
     assert place_of(userrl, tasks[4]) == "userrl-turtle" == find_environment("userrl-turtle", "x").name
-    assert CREDIT.keys() >= {"userrl-travel", "userrl-intention"}
+    assert published.CREDIT.keys() >= {"userrl-travel", "userrl-intention"}
     assert isinstance(userrl, PlayedUser)
     assert not isinstance(find_environment("userrl-function", "x"), PlayedUser)
 

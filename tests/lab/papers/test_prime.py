@@ -1,4 +1,4 @@
-"""PRIME's tables with look-alikes: who is asked what, on which tasks, and what stands in the tables."""
+"""PRIME's tables: who is asked what, on which tasks, and what stands in the tables."""
 
 from __future__ import annotations
 
@@ -7,31 +7,24 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from hepm.lab.environments import find_environment
 from hepm.lab.papers import find_paper
 from tests.faults.command import quick
+from tests.lab.bench.parcels import RIGHT, split_counters
 from tests.loopback import Loopback, Reply, Request, answer_well, completion
 
 PAPER = """
 title = "Small PRIME"
 
 [bench.library]
-env = "userrl"
-source = "userrl"
-without = {env = "gyms"}
+env = "tests.lab.bench.parcels:split_counters"
 arms = "chosen"
-tasks = "intention-*,telepathy-*"
 rounds = 3
 rollouts = 8
 distiller = "{judge}"
 memory = "{folder}/library.hepm"
 
-[bench.intention]
-env = "userrl-intention"
-source = "userrl"
-without = {env = "intention"}
+[bench.parcels]
+env = "tests.lab.bench.parcels:split_counters"
 after = "library"
 memory = "{folder}/library.hepm"
 max-turns = 16
@@ -43,11 +36,10 @@ state = "model"
 metrics = ["reward", "success"]
 
 [[table.part]]
-bench = "intention"
-label = "IntentionGym"
-metrics = ["published", "success"]
+bench = "parcels"
+label = "Parcels"
 rows = {off = "Raw", react = "ReAct", chosen = "PRIME"}
-published = {"Qwen3-4B" = [[1.740, nan], [nan, nan], [1.772, nan]]}
+published = {"Qwen3-4B" = [[0.17, nan], [nan, nan], [0.41, nan]]}
 """
 ROLES = {
     "Give five things": "distils an experience",
@@ -71,23 +63,20 @@ def role_of(request: Request) -> str:
 
 
 def asked(request: Request) -> Reply:
-    """The agent asks what a user may leave open once it reads lessons; the writer repeats what it is shown."""
+    """The agent does what helps once it reads lessons; the writer repeats what it is shown."""
     body: Any = request.body
     if body["model"] == "writer":
         answer = answer_well(request)
         record = " ".join(re.findall(r"[A-Za-z]{4,}", body["messages"][-1]["content"])[:40])
         return completion(answer.body["choices"][0]["message"]["content"].replace("text", record))
-    names = [tool["function"]["name"] for tool in body["tools"]]
     if role_of(request) == "selects":
-        return completion("", tool_calls=[(names[0], {})])
+        return completion("", tool_calls=[(body["tools"][0]["function"]["name"], {})])
     done = sum(message["role"] == "assistant" for message in body["messages"])
-    if "answer" in names:
-        return completion("", tool_calls=[("answer", {"text": "penguin"})]) if not done else completion("I stop.")
-    if done >= 3:
-        return completion("", tool_calls=[("finish", {"text": "x"})]) if done == 3 else completion("I stop.")
-    told = "hepm-memory" in str(body["messages"])
-    about = ("age and guests", "place and budget", "theme and food") if told else ("hm",) * 3
-    return completion("", tool_calls=[("action", {"text": f"What about {about[done]}?"})])
+    number, kind = re.search(r"parcel (\d+) is (\w+)", body["messages"][1]["content"]).groups()  # pyright: ignore
+    action = RIGHT[kind] if "hepm-memory" in str(body["messages"]) else "get_parcel"
+    if done == 2:
+        return completion("Done.")
+    return completion("", tool_calls=[(action if done else "get_parcel", {"parcel": int(number)})])
 
 
 def test_libraries_are_written_by_the_judge_and_chosen_from_by_the_agent_who_is_tested_on_held_out_tasks(
@@ -104,7 +93,7 @@ def test_libraries_are_written_by_the_judge_and_chosen_from_by_the_agent_who_is_
     # Rounds: as many runs of each environment, on its train split; the library is written by the judge.
     rounds = found.json["benches"]["library"]["rounds"]
     assert [{name: one["runs"] for name, one in each["environments"].items()} for each in rounds] == [
-        {"intention": 8, "telepathy": 8}
+        {"north": 8, "south": 8}
     ] * 3
     roles = Counter((request.body["model"], role_of(request)) for request in loopback.requests)
     agents = {role for model, role in roles if model == "small"}
@@ -122,36 +111,30 @@ def test_libraries_are_written_by_the_judge_and_chosen_from_by_the_agent_who_is_
     assert selected[0] > written[0]
 
     # Explored at temperature 1; then tested on tasks that no round saw, with the same library.
-    split_of = {task.request: task.split for task in find_environment("intention").tasks()}
+    split_of = {task.request: task.split for task in split_counters().tasks()}
     for request in loopback.requests:
         if role_of(request) == "acts":
-            split = split_of.get(request.body["messages"][1]["content"])
-            assert split in (None, "train" if request.body.get("temperature") == 1 else "test")
+            split = split_of[request.body["messages"][1]["content"].partition("\n")[0]]
+            assert split == ("train" if request.body.get("temperature") == 1 else "test")
     [table] = found.json["tables"]
     assert [(row["part"], row["row"]) for row in table["rows"]] == [
-        ("IntentionGym, look-alike", arm) for arm in ("off", "react", "chosen")
+        ("Parcels", arm) for arm in ("off", "react", "chosen")
     ]
     raw, react, chosen = (row["ours"] for row in table["rows"])
     assert raw == react == [0, 0]
     assert chosen[0] > 0
-    assert table["rows"][2]["published"]["Qwen3-4B"][0] == 1.772
+    assert table["rows"][2]["published"]["Qwen3-4B"][0] == 0.41
     shown = quick(*map(str, known))
-    assert f"IntentionGym, look-alike  PRIME  {chosen[0]:.3f} / {chosen[1]:.3f}" in shown.out
+    assert f"Parcels  PRIME  {chosen[0]:.3f} / {chosen[1]:.3f}" in shown.out
 
 
-def test_the_benches_of_prime_are_set_as_in_its_tables_2_and_3_and_play_userrl_where_it_is_given(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_benches_of_prime_are_set_as_in_its_tables_2_and_3() -> None:
     prime = find_paper("prime")
-    monkeypatch.delenv("SERPER_API_KEY", raising=False)
-    assert prime.options("search", small=False, sources={"userrl": "."})["env"] == "search"
-    monkeypatch.setenv("SERPER_API_KEY", "x")
     for name in ("library", "larger-library"):
         made = prime.options(name, small=False, sources={"userrl": "."})
         assert (made["env"], made["rounds"], made["arms"], made["distiller"]) == ("userrl", 5, "chosen", "{judge}")
         assert "rollouts" not in made  # 100 of each environment over all rounds
-        assert prime.options(name, small=False)["env"] == "gyms"
-    tested = [name for name in prime.benches if "library" not in name]
+    tested = [name for name in prime.benches if "library" not in name and name != "ours"]
     assert len(tested) == 8 + 4
     for name in tested:
         made = prime.options(name, small=False, sources={"userrl": "."})

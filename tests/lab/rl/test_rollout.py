@@ -10,7 +10,7 @@ import pytest
 
 from hepm import Memory
 from hepm.lab.environments import Environment, Schema, Task
-from hepm.lab.environments.gyms import Gym
+from hepm.lab.environments.functions import HiddenFunctions
 from hepm.lab.rl.dialect import Framed, ModelReply
 from hepm.lab.rl.guidance import Guidance
 from hepm.lab.rl.rollout import Attempt, Player, Sampled
@@ -133,8 +133,8 @@ class Scripted:
 def heard(*replies: ModelReply) -> list[str]:
     """What a model hears after each of these messages, in the environment of functions."""
     dialect = Scripted(*replies, ModelReply("the end"))
-    player = Player(environment=Gym("functions"), dialect=dialect)
-    player.play([Attempt(first(Gym("functions")))], lambda streams: [Sampled([5])])
+    player = Player(environment=HiddenFunctions(), dialect=dialect)
+    player.play([Attempt(first(HiddenFunctions()))], lambda streams: [Sampled([5])])
     return dialect.heard[2:]
 
 
@@ -158,7 +158,7 @@ def test_beside_a_summary_other_calls_are_refused():
 def test_an_episode_is_closed_when_the_model_breaks_off():
     closed: list[bool] = []
 
-    class Watched(Gym):
+    class Watched(HiddenFunctions):
         def start(self, task: Task, *, seed: int = 0) -> Any:
             episode = super().start(task, seed=seed)
             episode.close = lambda: closed.append(True)  # type: ignore[method-assign]
@@ -167,7 +167,7 @@ def test_an_episode_is_closed_when_the_model_breaks_off():
     def broken(streams: list[list[int]]) -> Sequence[Sampled]:
         raise RuntimeError("out of memory")
 
-    player = Player(environment=Watched("functions"), dialect=Scripted())
+    player = Player(environment=Watched(), dialect=Scripted())
     with pytest.raises(RuntimeError, match="out of memory"):
-        player.play([Attempt(first(Watched("functions")))] * 2, broken)
+        player.play([Attempt(first(Watched()))] * 2, broken)
     assert closed == [True, True]
