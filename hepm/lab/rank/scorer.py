@@ -58,7 +58,6 @@ class StateAttention(nn.Module):
         def voted(logits_QN: Tensor) -> Tensor:
             if hidden_QN is not None:
                 logits_QN = logits_QN.masked_fill(hidden_QN, -1e4)
-            # Torch's own softmax: compiled in mixed precision, the slope of a maximum is no number.
             share_QN = logits_QN.softmax(-1)
             return torch.zeros_like(now.times_QT, dtype=share_QN.dtype).index_add(1, calls.next_N, share_QN)
 

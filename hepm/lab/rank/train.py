@@ -115,15 +115,12 @@ def train(
     model = GraphRanker(options.model, data["tool"].x.shape[1], options.hidden).to(device)
     optimizer = _optimizer(model, options)
     best, best_loss, best_epoch = copy.deepcopy(model.state_dict()), np.inf, -1
-    on_gpu = device.type == "cuda"  # compiled, and in mixed precision
-    scored: nn.Module = torch.compile(model, dynamic=True) if on_gpu else model  # type: ignore[assignment]
     for number in range(options.epochs):
         model.train()
         losses: list[float] = []
         for graph, batch, memory, hidden, target in examples.batches(number):
-            with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
-                scores = scored(graph, batch, memory, hidden) + examples.closed_T
-            loss = functional.cross_entropy(scores.float(), target)
+            scores = model(graph, batch, memory, hidden) + examples.closed_T
+            loss = functional.cross_entropy(scores, target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
