@@ -107,7 +107,7 @@ class ConfigFile:
     namespace: str | None = setting(None, "The partition to work in.", kind=str)
     outcome_by: tuple[str, ...] = setting(
         ("tests",),
-        "Rules by which `hepm ingest`, `serve` and `mcp` label runs without an outcome: tests, exit-code.",
+        "Rules by which `hepm ingest`, `serve` and `mcp` label runs without an outcome: tests.",
     )
     ingest: IngestTable = field(default_factory=IngestTable)
     lessons: LessonsTable = field(default_factory=LessonsTable)

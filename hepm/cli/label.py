@@ -30,7 +30,7 @@ _WORDS: Final = {True: "success", False: "failure", None: "unlabelled"}
 @command("label")
 @argument("run", "Id of one run. Default: all of unknown outcome.", required=False)
 @argument("outcome", "Of RUN: success, failure, a reward as a number, or none to remove its label.", required=False)
-@option("--by", "Label by rules (tests, exit-code; comma-separated), or by the --model: judge.")
+@option("--by", "Label by a rule (tests), or by the --model: judge.")
 @option("--remove", "Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
 @dry_run_option
 @json_option

@@ -29,7 +29,7 @@ STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.T
 """What reading a damaged or truncated file raises, Zstandard included."""
 
 STDIN: Final = "-"
-_DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".traj")
+_DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 _ARCHIVE_SUFFIXES: Final = (".tar", ".zip")
 _NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor a tar archive"
 _TAR_SUFFIXES: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hepm.errors import InputError
-from hepm.ingest.shell.parser import command_of
-from hepm.ingest.shell.test_runners import FileChange, TestRun, events_of, exit_code
+from hepm.ingest.shell.test_runners import FileChange, TestRun, events_of
 from hepm.types import OUTCOME_BY, Outcome, Trajectory
 
 
@@ -24,7 +23,7 @@ def by_tests(run: Trajectory) -> bool | None:
 
     - Success needs every failed test command to be repeated, or a wider one to pass; no test that ran before may be
       missing; and more than tests must have changed since they failed.
-    - Failure needs a change of something other than tests, and more failures than before the first change.
+    - Failure needs a change of something other than tests, and no failure before the first change.
     """
     events: list[FileChange | TestRun] = []
     end_turn = last_call_turn = -1
@@ -47,24 +46,24 @@ def by_tests(run: Trajectory) -> bool | None:
             return None
     if end.passed:
         return _passed(before, end)
-    return _failed(before, end)
+    return _failed(before)
 
 
 def _passed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None:
-    tests = [event for event in before if isinstance(event, TestRun)]
-    for position, test in enumerate(tests):
-        later = [*tests[position + 1 :], end]
-        if test.passed is False and not any(repeated.passed and repeated.covers(test) for repeated in later):
-            return None
-        if test.counts and end.counts and end.covers(test) and sum(test.counts) > sum(end.counts):
-            return None
     has_failed = False
     changes: list[FileChange] = []  # since the last failure
-    for event in before:
+    for position, event in enumerate(before):
         if isinstance(event, FileChange):
             if has_failed:
                 changes.append(event)
-        elif event.passed is False:
+            continue
+        if end.covers(event) and event.count > end.count > 0:
+            return None
+        if event.passed is False:
+            later = [*before[position + 1 :], end]
+            repeated = [test for test in later if isinstance(test, TestRun) and test.passed and test.covers(event)]
+            if not repeated:
+                return None
             has_failed = True
             changes = []
     # Tests that pass because they were rewritten show nothing.
@@ -73,7 +72,7 @@ def _passed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None
     return True
 
 
-def _failed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None:
+def _failed(before: Sequence[FileChange | TestRun]) -> bool | None:
     changes = [event for event in before if isinstance(event, FileChange)]
     if all(change.of_tests for change in changes):  # or nothing was changed: the run did not try to mend anything
         return None
@@ -81,21 +80,9 @@ def _failed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None
         if isinstance(event, FileChange):
             break
         # Tests that failed before the first change may still fail for reasons of their own.
-        if event.passed is False and (event.counts is None or end.counts is None or event.counts[1] >= end.counts[1]):
+        if event.passed is False:
             return None
     return False
-
-
-def by_exit_code(run: Trajectory) -> bool | None:
-    """Whether the last shell command ended with 0, where its result holds an exit code."""
-    for call in reversed(list(run.calls())):
-        if not command_of(call.arguments):
-            continue
-        code = exit_code(call)
-        if code is None:
-            return None
-        return code == 0
-    return None
 
 
 _CORRECTION: Final = re.compile(
@@ -130,13 +117,12 @@ class RunVerdict(NamedTuple):
 
 RULES: Final[Mapping[str, Callable[[Trajectory], bool | None]]] = {
     "tests": by_tests,
-    "exit-code": by_exit_code,
 }
 """Every rule by its name."""
 
 
 OUTCOME_BY_DEFAULT: Final = ("tests",)
-"""Rules that apply if no others are chosen: the one that speaks of what was run, and of nothing else."""
+"""Rules that apply if no others are chosen."""
 
 
 def check_rules(names: Iterable[str]) -> None:

@@ -57,7 +57,7 @@ MOST_BYTES: Final = 64 << 20
 """Of a file that a process may read: it gives all of its runs back at once."""
 UNPACKED: Final = 16
 """A compressed byte of recorded runs holds about so many."""
-PLAIN_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".traj")
+PLAIN_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 
 SYSTEM_CHARS: Final = 300
 TEXT_CHARS: Final = 1000

@@ -36,7 +36,6 @@ READERS: Final = (
     exported.READER,
     tau.READER,
     tau2.READER,
-    tau2.SFT_READER,
     state_bench.READER,
     atif.READER,
     bfcl.READER,
@@ -134,8 +133,7 @@ def from_messages(
 def _chosen(format_name: str) -> Sequence[Reader]:
     if format_name == "auto":
         return READERS
-    # "tau2" means its training set, too, which has a layout of its own.
-    chosen = [reader for reader in READERS if reader.name in (format_name, f"{format_name}-sft")]
+    chosen = [reader for reader in READERS if reader.name == format_name]
     if not chosen:
         names = ", ".join(sorted([reader.name for reader in READERS]))
         raise FormatError(f"there is no format called {format_name!r}; known are auto, {names}")

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from hepm.ingest.outcome import verdict_of
+from hepm.ingest.outcome import RULES, verdict_of
 from hepm.ingest.transitions import request_of
 from hepm.report.latest import hints_of, latest_runs
 from hepm.text import count_of
@@ -32,7 +32,6 @@ _HINTED_RUNS: Final = 10
 _FOLLOWED_RUNS: Final = 0.5  # share of these in which the agent called what a hint named at all,
 _FOLLOWED: Final = 0.1  # and of the turns that a hint named tools for
 _FEWEST_LESSONS: Final = 10
-_RULES_TRIED: Final = ("tests", "exit-code")
 _RULE_LABELS: Final = 0.2  # share of the runs read that rules must label for the command to be worth it
 _IDS_SHOWN: Final = 3
 _DIGITS: Final = re.compile(r"\d+")
@@ -120,12 +119,12 @@ class _Namespace:
         have = "has no outcome and teaches" if runs == 1 else "have no outcome and teach"
         about = "about " if total > _UNLABELLED_READ else ""
         what = f"{about}{runs:,} of {count_of(self._runs, 'run')} {have} nothing"
-        labelled = Counter(verdict_of(run, _RULES_TRIED).by for run in waiting)
+        labelled = Counter(verdict_of(run, RULES).by for run in waiting)
         del labelled[""]
         command = "hepm label"
         mend = "report how runs end (session.finish, POST /outcome); label these by hand, or by a model (--by judge)"
         if labelled.total() >= _RULE_LABELS * len(waiting):
-            command += f" --by {','.join(rule for rule in _RULES_TRIED if labelled[rule])}"
+            command += f" --by {','.join(rule for rule in RULES if labelled[rule])}"
             mend = f"rules label {labelled.total():,} of {count_of(len(waiting), 'run')} tried"
         yield self._obstacle("unlabelled", what, mend, command, runs)
 

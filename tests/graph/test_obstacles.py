@@ -59,11 +59,11 @@ def test_runs_without_an_outcome_are_counted_and_can_be_labelled(memory: Memory)
 
 @pytest.mark.above_stores
 def test_a_rule_is_named_where_it_labels_these_runs(memory: Memory) -> None:
-    shell = ToolCall("shell", {"command": "make"}, "[exit code: 1]", error=True)
+    shell = ToolCall("shell", {"command": "pytest"}, "4 passed in 0.1s")
     built = [replace(one, turns=(*one.turns, Turn("assistant", "", (shell,)))) for one in runs(4, success=None)]
     memory.ingest(built, options=IngestOptions(outcome_by=()))
     found = line(memory, "unlabelled")
-    assert found.command == "hepm label --by exit-code --namespace default"
+    assert found.command == "hepm label --by tests --namespace default"
     assert "rules label 4 of 4 runs tried" in found.mend
 
 

@@ -20,7 +20,6 @@ from tests.ingest.transcripts import claude, result, use
 Call = tuple[str, dict[str, Any], str, bool | None]
 
 EDIT: Call = ("Edit", {"file_path": "/w/src/a.py"}, "ok", None)
-TODO: Call = ("TodoWrite", {"todos": []}, "ok", None)
 P = "....\n4 passed in 0.12s"
 
 
@@ -76,32 +75,6 @@ def test_tests_say_nothing_of_what_the_user_asked_for_after_them(after: tuple[Tu
     assert verdict_of(run(EDIT, sh("pytest", P), after=after), ["tests"]).success is success
 
 
-EXITS = [
-    ("Exit code 1\nno", False),
-    ("Process exited with code 0\nOutput:\nok", True),
-    ('{"output": "", "metadata": {"exit_code": 2}}', False),
-    ("<returncode>0</returncode>", True),
-    ("Exit code 124\n", None),
-    ("ok", None),
-    ("", None),
-]
-
-
-def test_an_exit_code_labels_only_where_a_result_holds_one() -> None:
-    for shown, success in EXITS:
-        assert RULES["exit-code"](run(EDIT, sh("./deploy", shown), TODO)) is success
-
-
-@pytest.mark.parametrize(
-    ("result", "error", "success"),
-    [("", False, True), ("no", True, False), ("Command timed out after 2m", True, None), ("no", None, None)],
-)
-def test_where_a_shell_holds_no_exit_code_its_call_failed_or_did_not(
-    result: str, error: bool | None, success: bool | None
-) -> None:
-    assert RULES["exit-code"](run(EDIT, sh("./deploy", result, error))) is success
-
-
 def test_a_transcript_of_claude_code_is_labelled_by_its_last_tests(tmp_path: Path) -> None:
     records = [
         claude("user", "1", "Fix the tests."),
@@ -139,9 +112,9 @@ def test_what_an_agent_says_of_tests_is_no_evidence_of_them() -> None:
         assert verdict_of(run(EDIT, after=said), ["tests"]).success is None
 
 
-def test_the_first_rule_that_answers_is_named_and_a_given_outcome_is_none_of_its_business() -> None:
-    found = verdict_of(run(EDIT, sh("./deploy", "Exit code 0")), ["tests", "exit-code"])
-    assert (found.success, found.by, found.labelled.outcome_by) == (True, "exit-code", "exit-code")
+def test_the_rule_is_named_and_a_given_outcome_is_none_of_its_business() -> None:
+    found = verdict_of(run(EDIT, sh("pytest", P)), ["tests"])
+    assert (found.success, found.by, found.labelled.outcome_by) == (True, "tests", "tests")
     given = Trajectory("r", run(EDIT, sh("pytest", P)).turns, Outcome(0.4))
     assert verdict_of(given, ["tests"]).success is None
 

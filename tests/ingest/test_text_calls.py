@@ -14,11 +14,10 @@ from hepm.ingest.formats.text_calls import calls_in, results_in
     [
         "<tool_call>" * 20_000,
         "<function=a>" * 20_000,
-        "<tool_call>x\n" + "<arg_key>" * 20_000,
         "<function=a>" + "<parameter=b>" * 20_000,
         "<tool_response>" * 20_000,
     ],
-    ids=["calls", "functions", "keys", "parameters", "results"],
+    ids=["calls", "functions", "parameters", "results"],
 )
 def test_beginnings_without_ends_are_searched_in_linear_time(text: str):
     started = time.perf_counter()

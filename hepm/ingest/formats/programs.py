@@ -19,15 +19,15 @@ from hepm.ingest.fields import (
     is_object,
     list_at,
     parsed_json,
+    plain_text,
     text_at,
-    texts_in,
     value_at,
 )
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.coding_session import project_of, with_whole_responses
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.message_layouts import chat_messages
-from hepm.ingest.formats.parts import counting_unread, item_messages, result_text, spread, status_of, unread_parts
+from hepm.ingest.formats.parts import counting_unread, spread, status_of, unread_parts
 from hepm.ingest.records import PROJECT, Items, RecordError, UnknownFile, filled
 from hepm.types import Object, Trajectory
 
@@ -299,105 +299,23 @@ _OPENHANDS: Final = {
 }
 
 
-_COMMAND: Final = re.compile(r"```(?:bash|sh|shell|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTALL)
-_RETURN_CODE: Final = re.compile(r"<returncode>(-?\d+)</returncode>|\"returncode\": *(-?\d+)")
-
-
-def _of_swe_agent(elements: Objects) -> Objects:
-    """Messages of SWE-agent and mini-swe-agent. Where no tools are declared, a command stands in the text or beside it,
-    and what it printed is the next message of the user."""
-    messages: Objects = []
-    waiting = False
-    for element in elements:
-        role = element.get("role")
-        text = result_text(element.get("content")) or ""
-        if element.get("is_demo") or role == "exit":
-            continue
-        if is_list(element.get("output")):  # a response of the Responses API
-            messages += item_messages([item for item in element["output"] if is_object(item)])
-        elif role == "assistant" and not element.get("tool_calls"):
-            command = value_at(element, "action|extra.action") or "\n".join(_COMMAND.findall(text)[-1:])
-            waiting = _command(messages, text, command)
-        elif role == "tool" or "call_id" in element or (role == "user" and waiting):
-            waiting = False
-            messages.append(_printed(element, text))
-        else:
-            messages += spread(element)
-    return messages
-
-
-def _command(messages: Objects, text: str, command: Any) -> bool:
-    """Add a message with a command; whether there is one."""
-    messages.append({"role": "assistant", "content": text})
-    if not isinstance(command, str) or not command.strip():
-        return False
-    function = {"name": "bash", "arguments": {"command": command.strip()}}
-    messages[-1]["tool_calls"] = [{"function": function}]
-    return True
-
-
-def _printed(element: Object, text: str) -> Object:
-    text = text or result_text(element.get("output")) or ""
-    match = _RETURN_CODE.search(text)
-    code = value_at(element, "extra.returncode")
-    if match and code is None:
-        code = int(match[1] or match[2])
-    failed = None
-    if type(code) is int:
-        failed = code != 0
-    id = value_at(element, "tool_call_id|call_id") or "".join(texts_in(element.get("tool_call_ids")))
-    return {"role": "tool", "tool_call_id": id, "content": text, "is_error": failed}
-
-
-_XML: Final = re.compile(
-    r"<(execute_command|read_file|write_to_file|replace_in_file|apply_diff|insert_content|search_and_replace|search_files"
-    r"|list_files|list_code_definition_names|codebase_search|browser_action|use_mcp_tool|access_mcp_resource|web_fetch"
-    r"|ask_followup_question|attempt_completion|new_task|switch_mode|plan_mode_respond|fetch_instructions"
-    r"|update_todo_list)>(.*?)(?:</\1>|\Z)", re.DOTALL,
-)  # fmt: skip
-_XML_PARAMETER: Final = re.compile(r"<(\w{1,60})>")
-_MOST_PARAMETERS: Final = 100
-_XML_RESULT: Final = re.compile(r"^\[(\w+)(?: for '.{0,400}?')?\] Result:\n*", re.MULTILINE | re.DOTALL)
-_ENVIRONMENT: Final = re.compile(
+_CLINE_NOTES: Final = re.compile(
     r"<environment_details>(?:(?!<environment_details>).)*?</environment_details>|</?(?:task|feedback|user_message)>",
     re.DOTALL,
 )
 
 
 def _of_cline(elements: Objects) -> Objects:
-    """Messages of Cline and its forks, which write calls as XML, and results behind a line that names the tool."""
+    """Messages of Cline and its forks, without what the program adds to those of the user."""
     messages: Objects = []
     for element in elements:
         for message in spread({"role": element.get("role"), "content": element.get("content")}):
-            text = result_text(message.get("content")) or ""
-            if message["role"] == "assistant":
-                for name, inner in _XML.findall(text):
-                    call = {"function": {"name": name, "arguments": _xml_parameters(inner)}}
-                    message.setdefault("tool_calls", []).append(call)
-                messages.append({**message, "content": _XML.sub("", text).strip()})
-                continue
-            said, *results = _XML_RESULT.split(_ENVIRONMENT.sub("", text))
-            # Names of tools and their results, in turns.
-            messages += [{**message, "role": "tool", "content": result.strip()} for result in results[1::2]]
-            if said.strip():
-                messages.append({**message, "content": said.strip()})
+            text = plain_text(message.get("content"))
+            if message["role"] == "user":
+                text = _CLINE_NOTES.sub("", text).strip()
+            if message["role"] != "user" or text:
+                messages.append({**message, "content": text})
     return messages
-
-
-def _xml_parameters(text: str) -> Object:
-    """The tags in a text with what stands in them, the outermost ones."""
-    parameters: Object = {}
-    position = 0
-    for _ in range(_MOST_PARAMETERS):
-        opening = _XML_PARAMETER.search(text, position)
-        if opening is None:
-            break
-        position = opening.end()
-        closing = text.find(f"</{opening[1]}>", position)
-        if closing >= 0:
-            parameters[opening[1]] = text[position:closing].strip()
-            position = closing
-    return parameters
 
 
 def _adk_kind(event: Object) -> str:
@@ -408,21 +326,14 @@ def _adk_kind(event: Object) -> str:
     return "user" if event.get("author") == "user" else "model"
 
 
-_REQUEST: Final = (
-    "request.body|request_body|requestBody|proxy_server_request.body|request|input.inputBodyJson|body|kwargs"
-)
-_RESPONSE: Final = "response.body|response_body|responseBody|response|output.outputBodyJson"
-
-
-def _gateway_record(record: Object) -> Object:
+def _litellm_record(record: Object) -> Object:
     """A request to a model with its response, as one conversation."""
-    request = parsed_json(value_at(record, _REQUEST))
-    if not is_object(request):
-        request = record
-    answer = chat_messages(parsed_json(value_at(record, _RESPONSE)), "assistant")
-    about = {"model": value_at(request, "model") or value_at(record, "model|modelId")}
-    about["tools"] = value_at(request, "tools|toolConfig.tools")
-    return {**record, **about, "messages": (chat_messages(request) or chat_messages(record)) + answer}
+    request = parsed_json(record.get("proxy_server_request"))
+    request = value_at(request, "body") or request
+    given = chat_messages(parsed_json(record.get("messages"))) or chat_messages(request)
+    answer = chat_messages(parsed_json(record.get("response")), "assistant")
+    tools = value_at(request, "tools") or value_at(record, "model_parameters.tools|tools")
+    return {**record, "tools": tools, "messages": given + answer}
 
 
 def _of_messages(elements: Objects) -> Objects:
@@ -475,15 +386,6 @@ PROGRAMS: Final = (
         messages="history|events", id="instance_id", task="instance_id", model="metadata.llm_config.model",
         success="report.resolved|test_result.report.resolved",
     ),
-    Program(
-        "mini-swe-agent", ("trajectory_format messages", "info.mini_version messages"), _of_swe_agent,
-        task="instance_id", model="info.config.model.model_name", success="info.resolved|resolved",
-        ended="extra.timestamp|timestamp",
-    ),
-    Program(
-        "swe-agent", ("history info",), _of_swe_agent, messages="history",
-        task="instance_id|info.instance_id", model="replay_config.agent.model.name", success="info.resolved|resolved",
-    ),
     Program("cline", (), _of_cline, id=_FOLDER, file="api_conversation_history.json", ended="ts"),
     Program(
         "adk", ("appName events", "app_name events"),
@@ -506,12 +408,9 @@ PROGRAMS: Final = (
         ended="created_at|updated_at|ts|checkpoint.ts",
     ),
     Program(
-        "gateway",
-        ("request response", "request_body response_body", "requestBody responseBody", "messages response",
-         "input.inputBodyJson output"),
-        _of_messages, id="id|request_id|requestId|response.id", user="user|end_user|user_id|metadata.user_id",
-        agent=False, grows=True, whole=_gateway_record,
-        ended="endTime|end_time|created_at|createdAt|response_created_at|timestamp|startTime",
+        "litellm", ("messages response", "proxy_server_request response"), _of_messages,
+        id="id|request_id", user="end_user|user|metadata.user_id|metadata.user_api_key_end_user_id",
+        agent=False, grows=True, whole=_litellm_record, ended="endTime|end_time|startTime",
     ),
 )  # fmt: skip
 """The narrower ones first; the last one after all other formats."""

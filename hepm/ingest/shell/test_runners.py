@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from hepm.ingest.fields import is_object, parsed_json
-from hepm.ingest.shell.parser import SHELLS, SimpleCommand, command_of, is_shell, script_of, simple_commands
+from hepm.ingest.shell.parser import SimpleCommand, command_of, is_shell, script_of, simple_commands
 from hepm.text import CUT
 from hepm.types import ToolCall
 
@@ -70,7 +69,7 @@ class TestRun(NamedTuple):
         selected: What it ran of the tests; empty for all.
         decisive: Whether the exit code of the whole command is its own.
         passed: The verdict; None if it is unknown.
-        counts: Tests that passed and that failed, by the runner's summary; None without one.
+        count: Tests that ran, by the runner's summary; 0 without one.
     """
 
     runner: str
@@ -78,7 +77,7 @@ class TestRun(NamedTuple):
     selected: tuple[str, ...] = ()
     decisive: bool = True
     passed: bool | None = None
-    counts: tuple[int, int] | None = None
+    count: int = 0
 
     def covers(self, other: TestRun) -> bool:
         """Whether it ran all that another one ran."""
@@ -102,7 +101,6 @@ _PATHS: Final = ("file_path", "path", "filename", "file", "target_file", "notebo
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
 _GIT: Final = re.compile(r"apply|am|checkout|switch|restore|stash|revert|reset|merge|rebase|pull|cherry-pick")
 _SCRIPT_WRITES: Final = re.compile(r"<<.*\.write(?:_text|_bytes|lines)?\(", re.DOTALL)
-_UNFINISHED: Final = re.compile(r"timed out|running in (?:the )?background")
 
 
 def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
@@ -148,13 +146,8 @@ def _parts(command: str, *, decisive: bool = True) -> Iterator[FileChange | Test
         return
     where = ""
     # The exit code of the whole is that of a test if all that follows runs only after success: "pytest && echo ok".
-    # In a pipe it is that of the last program ("pytest | tail"), unless the shell is told otherwise.
-    passing_on = ["&&"]
-    if any("pipefail" in simple.words for simple in commands):
-        passing_on += ["|", "|&"]
     for position, simple in enumerate(commands):
-        after = [later.operator for later in commands[position:-1]]
-        own = decisive and all(operator in passing_on for operator in after)
+        own = decisive and all(later.operator == "&&" for later in commands[position:-1])
         if simple.words[:1] == ["cd"]:
             where = simple.words[-1]
             continue
@@ -217,11 +210,9 @@ def _selected(rest: str) -> tuple[str, ...]:
 
 _CODE: Final = re.compile(
     r"^(?:Exit code:? |Process exited with code |\[(?:The command completed|Command finished) with exit code |"
-    r"<returncode>)(-?\d+)",
+    r"<returncode>)(-?\d+)|\"(?:exit_code|exitCode|returncode|return_code)\": ?(-?\d+)",
     re.MULTILINE,
 )
-_CODES: Final = ("exit_code", "exitCode", "returncode", "return_code")
-_TEXTS: Final = ("stdout", "stderr", "output", "text", "content")
 _COLOUR: Final = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _NOT_RUN: Final = re.compile(
     r"errors? during collection|ERROR collecting|No module named|command not found|Failed to import test module|"
@@ -234,59 +225,31 @@ _ENDS_OF_TIME: Final = frozenset({124, 126, 127, 130, 137, 143})
 """Exit codes of a shell: timed out, not executable, not found, interrupted, killed, terminated."""
 
 
-def _end_of(call: ToolCall) -> tuple[str, int | None]:
-    """The end of a call's result without colours, and the exit code in it."""
-    text = call.result or ""
-    code = None
-    parsed = parsed_json(text.lstrip())
-    if is_object(parsed):
-        # Codex' {"output": "…", "metadata": {"exit_code": 0}}, or {"stdout": "…", "returncode": 0} of others.
-        text = "\n".join([str(parsed[key]) for key in _TEXTS if parsed.get(key)])
-        metadata = parsed.get("metadata")
-        facts = {**metadata, **parsed} if is_object(metadata) else parsed
-        code = next((facts[key] for key in _CODES if type(facts.get(key)) is int), None)
-    elif text.lstrip().startswith("{"):  # an object that was cut off: its texts are read as they stand
-        text = text.replace("\\n", "\n")
-    match = _CODE.search(text[:_START_CHARS]) or _CODE.search(text[-_START_CHARS:])
-    if code is None and match:
-        code = int(match[1])
-    return _COLOUR.sub("", text[-_READ_CHARS:]), code
-
-
 def _with_verdict(run: TestRun, call: ToolCall) -> TestRun:
     """A test run with its result."""
-    text, code = _end_of(call)
-    if not run.decisive:
-        code = None
+    result = call.result or ""
+    shown = result
+    if result.lstrip().startswith("{"):  # an object with the output: its texts are read as they stand
+        shown = result.replace("\\n", "\n").replace('"', "\n")
+    text = _COLOUR.sub("", shown[-_READ_CHARS:])
+    match = _CODE.search(result[:_START_CHARS]) or _CODE.search(result[-_START_CHARS:])
+    code = None
+    if match and run.decisive:
+        code = int(match[1] or match[2])
     counts = summary(text)
     passed = None
     has_run = not _NOT_RUN.search(text)
     if counts is not None:
         passed_count, failed_count = counts
-        is_cut = (call.result or "").endswith(CUT)
-        went_well = code == 0 or (code is None and not (run.decisive and call.error) and not is_cut)
+        run = run._replace(count=passed_count + failed_count)
+        went_well = code == 0 or (code is None and not (run.decisive and call.error) and not result.endswith(CUT))
         if failed_count and code != 0 and code not in _ENDS_OF_TIME and has_run:
             passed = False
         elif passed_count and not failed_count and went_well:
             passed = True
     elif has_run and (code == 0 or str(code) in _COMMANDS[run.runner][1]):
         passed = code == 0
-    return run._replace(passed=passed, counts=counts)
-
-
-def exit_code(call: ToolCall) -> int | None:
-    """The exit code in the result of a command, or 0 and 1 for a shell's call that is recorded as done or failed.
-
-    None if there is none, or the command did not come to its end.
-    """
-    if not command_of(call.arguments) or _UNFINISHED.search((call.result or "")[:_START_CHARS]):
-        return None
-    code = _end_of(call)[1]
-    if code is None and call.error is not None and call.name.partition(" ")[0] in SHELLS:
-        code = int(call.error)
-    if code in _ENDS_OF_TIME:
-        return None
-    return code
+    return run._replace(passed=passed)
 
 
 # What each runner prints at its end. Groups: the tests that "passed" and "failed", or "all" of them and in "less" those
