@@ -57,7 +57,7 @@ def _passed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None
             if has_failed:
                 changes.append(event)
             continue
-        if end.covers(event) and event.count > end.count > 0:
+        if end.covers(event) and event.tests > end.tests > 0:
             return None
         if event.passed is False:
             later = [*before[position + 1 :], end]

@@ -69,7 +69,7 @@ class TestRun(NamedTuple):
         selected: What it ran of the tests; empty for all.
         decisive: Whether the exit code of the whole command is its own.
         passed: The verdict; None if it is unknown.
-        count: Tests that ran, by the runner's summary; 0 without one.
+        tests: How many ran, by the runner's summary; 0 without one.
     """
 
     runner: str
@@ -77,7 +77,7 @@ class TestRun(NamedTuple):
     selected: tuple[str, ...] = ()
     decisive: bool = True
     passed: bool | None = None
-    count: int = 0
+    tests: int = 0
 
     def covers(self, other: TestRun) -> bool:
         """Whether it ran all that another one ran."""
@@ -241,7 +241,7 @@ def _with_verdict(run: TestRun, call: ToolCall) -> TestRun:
     has_run = not _NOT_RUN.search(text)
     if counts is not None:
         passed_count, failed_count = counts
-        run = run._replace(count=passed_count + failed_count)
+        run = run._replace(tests=passed_count + failed_count)
         went_well = code == 0 or (code is None and not (run.decisive and call.error) and not result.endswith(CUT))
         if failed_count and code != 0 and code not in _ENDS_OF_TIME and has_run:
             passed = False
