@@ -26,10 +26,9 @@ demo: $(VENV)/base
 test: $(VENV)/dev browser
 	$(PYTEST) -m "$(ONLY)" -n $(PROCESSES) --maxprocesses 8
 
-# Every test, those marked soak or exhaustive too, on each version of Neo4j that `hepm neo4j` runs.
+# Every test, those marked soak or exhaustive too.
 test-all: $(VENV)/dev browser
-	for version in 5.26 2026.08; do \
-		HEPM_TEST_NEO4J=$$version $(BIN)/pytest -m "" -n $(PROCESSES) --maxprocesses 8 || exit 1; done
+	$(BIN)/pytest -m "" -n $(PROCESSES) --maxprocesses 8
 
 # The graph page is tested in a real browser. Debian's is installed where that is allowed; elsewhere those tests say
 # what they miss.

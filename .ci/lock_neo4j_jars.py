@@ -1,4 +1,4 @@
-"""Make the lock files of `hepm neo4j` again, after a version in `hepm.graph.neo4j_local.installation` has changed.
+"""Make the lock file of `hepm neo4j` again, after the version in `hepm.graph.neo4j_local.installation` has changed.
 
 jgo resolves all that a server needs and fetches it; each jar's coordinate and SHA-256 are written.
 """
@@ -12,29 +12,28 @@ from pathlib import Path
 from jgo.maven import Artifact, MavenContext
 
 from hepm.graph.neo4j_local import installation
-from hepm.graph.neo4j_local.installation import RELEASES, Release, sha256_of
+from hepm.graph.neo4j_local.installation import VERSION, sha256_of
 
 BROWSER = "org.neo4j.client:neo4j-browser:5.24.0"
 
 
 def main() -> None:
-    """Write the lock file of every release."""
+    """Write the lock file."""
     with tempfile.TemporaryDirectory() as folder:
         context = MavenContext(repo_cache=Path(folder), timeout=60)
-        for release in RELEASES.values():
-            target = Path(installation.__file__).with_name(f"jars-{release.name}.lock.txt")
-            target.write_text(lock_text(release, context), "utf-8")
-            print(f"{target.name}: {len(target.read_text('utf-8').splitlines()) - 2} jars")
+        target = Path(installation.__file__).with_name("jars.lock.txt")
+        target.write_text(lock_text(context), "utf-8")
+        print(f"{target.name}: {len(target.read_text('utf-8').splitlines()) - 2} jars")
 
 
-def lock_text(release: Release, context: MavenContext) -> str:
-    """The lock file of a release."""
-    roots = [f"org.neo4j:neo4j:{release.version}", f"org.neo4j.app:neo4j-server:{release.version}", BROWSER]
+def lock_text(context: MavenContext) -> str:
+    """The text of the lock file."""
+    roots = [f"org.neo4j:neo4j:{VERSION}", f"org.neo4j.app:neo4j-server:{VERSION}", BROWSER]
     inputs, others = context.resolver.resolve([context.create_dependency(root) for root in roots])
     artifacts = [found.artifact for found in (*inputs, *others) if found.scope in (None, "compile", "runtime")]
     with ThreadPoolExecutor(8) as pool:
         rows = sorted(pool.map(row, artifacts))
-    head = [f"# Neo4j Community {release.version} with Browser: SHA-256 and Maven coordinate of every jar.",
+    head = [f"# Neo4j Community {VERSION} with Browser: SHA-256 and Maven coordinate of every jar.",
             "# Made by python .ci/lock_neo4j_jars.py"]  # fmt: skip
     return "\n".join([*head, *(f"{sha256}  {coordinate}" for coordinate, sha256 in rows), ""])
 

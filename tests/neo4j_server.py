@@ -1,6 +1,6 @@
 """A real Neo4j for the tests: the one that NEO4J_URI names, else one that hepm starts for this session.
 
-It fails where neither can be had; nothing is skipped. HEPM_TEST_NEO4J names the line of Neo4j to start.
+It fails where neither can be had; nothing is skipped.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from typing import Final
 import pytest
 
 from hepm.graph.neo4j_local import LocalServer
-from hepm.graph.neo4j_local.installation import RELEASES, release_of
 
 ON_SERVER: Final = pytest.mark.xdist_group("neo4j")
 """Of tests that use the session's server: pytest-xdist runs them in one process, one after the other."""
-
-LINE: Final = os.environ.get("HEPM_TEST_NEO4J", "5.26")
 
 # The command line would speak of it where a test's store is not there. The processes of pytest-xdist inherit the other.
 _NAMED = os.environ.pop("NEO4J_URI", None) or os.environ.get("HEPM_TEST_NEO4J_URI")
@@ -69,10 +66,8 @@ def neo4j_server(tmp_path_factory: pytest.TempPathFactory, servers_end_with_us: 
             None,
         )
         return
-    release = release_of(LINE)
-    RELEASES[release.name] = release._replace(settings=(*release.settings, _KEEP_PLANS))
     folder = tmp_path_factory.mktemp("neo4j of the session")  # with spaces, which must not harm
-    server = LocalServer(folder, LINE, bolt_port=free_port(), http_port=free_port(), say=print)
+    server = LocalServer(folder, bolt_port=free_port(), http_port=free_port(), lines=[_KEEP_PLANS], say=print)
     try:
         server.start(timeout_s=240)  # an exception is a failure of every test that asked for it
         status = server.status()

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hepm.cli.commands import PATH, flag, group, option
-from hepm.cli.options import Bar, StorePlace, chosen_by, json_option, place_options, print_json, remark, tell
+from hepm.cli.commands import PATH, group, option
+from hepm.cli.options import Bar, json_option, print_json, remark, tell
 from hepm.errors import LocalServerError
-from hepm.graph.neo4j.login import Login
-from hepm.graph.open_store import embedded_file
 from hepm.types import Object
 
 if TYPE_CHECKING:
@@ -29,16 +27,15 @@ app = group("neo4j", "Run a Neo4j Community server on this machine: no Docker, n
 
 @app.command("start")
 @folder_option
-@option("--version", "5.26 (the default of a new folder) or 2026.08.")
 @option("--bolt-port", "Port for drivers; 7687 or a free one.", least=1, most=65_535)
 @option("--heap", "Java's heap; 1g for a new folder.")
-def start(folder: Path, version: str | None, bolt_port: int | None, heap: str | None) -> None:
-    """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
+def start(folder: Path, bolt_port: int | None, heap: str | None) -> None:
+    """Start a server in a folder and wait until it answers. The first start downloads 160 MB.
     Example: `hepm neo4j start`
     """
     # The first start fetches a server, later ones find it in the cache.
     with Bar("jars of Neo4j fetched") as bar:
-        server = _server(folder, version=version, bolt_port=bolt_port, heap=heap, say=remark, report=bar.show)
+        server = _server(folder, bolt_port=bolt_port, heap=heap, say=remark, report=bar.show)
         started = server.start()
     server_status = server.status()
     state = "runs" if started else "is running already"
@@ -101,33 +98,6 @@ def env(folder: Path) -> None:
     # For `eval` in a POSIX shell: a password may hold any character.
     for name, value in {"HEPM_STORE": server_status.uri, **login}.items():
         print(f"export {name}={shlex.quote(value)}")
-
-
-@app.command("paint")
-@flag("--clear", "Only remove the paint.")
-@place_options
-def paint(place: StorePlace, clear: bool) -> None:
-    """Paint the edges of a namespace for Neo4j Browser: width by weight, colour by failure share.
-
-    The paint shows the graph as it is now: paint again after new runs.
-    Example: `hepm neo4j paint --namespace shop`
-    """
-    store = place.store
-    if embedded_file(store) is not None:
-        # Neo4j Browser is a part of the server.
-        sentence = f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
-        sentence += " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store."
-        raise click.BadParameter(sentence, param_hint="--store")
-    from hepm.graph.neo4j.connection import paint
-
-    # Reports a wrong address or namespace.
-    place.open().close()
-    edges = paint(Login.from_environment(store), namespace=place.namespace, clear=clear)
-    if clear:
-        tell(f"{edges:,} painted edges of {place.namespace} removed")
-        return
-    tell(f"{edges:,} edges of {place.namespace} painted")
-    print("Next: in Neo4j Browser press ▷ beside the favourite `painted` (`hepm cypher --favourites FILE`)")
 
 
 def _server(folder: Path, **options: Any) -> LocalServer:

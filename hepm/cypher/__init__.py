@@ -192,8 +192,7 @@ def scripts() -> Mapping[str, str]:
     by_path: dict[str, str] = {}
     for number, (name, text) in enumerate(_settings(library.values()), 1):
         by_path[f"hepm/{number}.cypher"] = f"// {number}. {name}\n{text}\n"
-    # Not in the library: only a server has painted edges.
-    pictures = {"painted": _FILES.joinpath("browser", "painted.cypher").read_text("utf-8")}
+    pictures: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, query in library.items():
         folder = pictures if query.picture else others

@@ -17,7 +17,6 @@ from hepm.cypher.model import NODES, RELATIONSHIPS
 from hepm.experience.lessons import Experience, Principle
 from hepm.graph.lessons.rows import Parent, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.neo4j.connection import paint
 from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j_local import LocalServer
@@ -183,7 +182,6 @@ def server(neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory) 
                     LessonChange(put=[one.row() for one in (OLDER, YOUNGER, RULE)]), {}, namespace="shop"
                 )
                 store.lessons.change(LessonChange(retire={OLDER.id: "superseded"}), {}, namespace="shop")
-        paint(login, namespace="shop")
         yield found
     finally:
         if own:
@@ -238,15 +236,6 @@ def test_only_the_ways_asked_for_are_drawn(browser: Browser):
         "MATCH p = (:Tool {namespace: $namespace})-[r:NEXT]->() RETURN p ORDER BY r.support DESC, r.failures LIMIT 2"
     )
     assert len(at_rest(lambda: browser.captions("relationship"), lambda found: len(found) == 2)) == 2
-
-
-def test_painted_arrows_differ_in_width_by_weight_and_in_colour_by_failure_share(browser: Browser):
-    blue, grey, orange = "#2a6db5", "#9a938c", "#d95f0e"
-    browser.draw(scripts()["hepm pictures/painted.cypher"])
-    drawn = {(9.0, blue), (9.0, grey), (1.0, orange)}
-    assert at_rest(browser.arrows, drawn.__eq__) == drawn
-    start = browser.page.locator("article g.node", has_text="<START>").locator("circle.b-outline")
-    assert start.get_attribute("fill") == "#1f2328"
 
 
 def test_a_lesson_says_what_it_teaches_in_the_colour_of_what_it_is(browser: Browser):

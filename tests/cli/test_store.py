@@ -71,12 +71,6 @@ def test_an_address_of_another_kind_is_no_store_and_its_password_is_not_said(fol
         assert "a store is a file, or the address of a Neo4j server such as neo4j://localhost:7687" in said(answer)
 
 
-def test_a_file_is_refused_for_painting_with_what_chose_it(folder: Path) -> None:
-    answer = said(called(folder, "neo4j", "paint", env={"NEO4J_URI": NOBODY}))
-    assert "memory.hepm, the default in this folder, is no server" in answer
-    assert "or set HEPM_STORE" in answer
-
-
 ASKED: list[list[str]] = [
     ["suggest", "--after", "get_order"],
     ["prompt", "--state", "return an order", "--after", "get_order"],

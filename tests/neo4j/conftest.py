@@ -12,7 +12,7 @@ from typing import Protocol
 import pytest
 
 from hepm.graph.neo4j_local import LocalServer
-from tests.neo4j_server import LINE, Neo4jServer, emptied, free_port
+from tests.neo4j_server import Neo4jServer, emptied, free_port
 
 
 class Fallible(Protocol):
@@ -130,7 +130,7 @@ def mortal(neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[Mortal]:
         yield mortal
         mortal.start()
         return
-    local = LocalServer(tmp_path / "mortal", LINE, bolt_port=free_port(), http_port=free_port(), heap="512m")
+    local = LocalServer(tmp_path / "mortal", bolt_port=free_port(), http_port=free_port(), heap="512m")
     try:
         yield Mortal(local)
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -15,10 +14,9 @@ from typing import Any, Protocol
 import pytest
 
 from hepm.graph.neo4j_local import LocalServer
-from hepm.graph.neo4j_local.installation import DEFAULT, Jar, cache_folder, locked_jars, provide_jars, release_of
+from hepm.graph.neo4j_local.installation import Jar, cache_folder, locked_jars, provide_jars
 from tests.neo4j_server import Neo4jServer
 
-RELEASE = release_of(os.environ.get("HEPM_TEST_NEO4J", DEFAULT))
 FULL_CACHE = cache_folder()
 
 
@@ -35,9 +33,9 @@ def _no_server_stays(servers_end_with_us: None) -> None:
 
 @pytest.fixture(scope="session")
 def jars() -> list[Jar]:
-    """The jars of the release that is tested, all in the user's cache."""
-    provide_jars(RELEASE)
-    return locked_jars(RELEASE)
+    """The jars, all in the user's cache."""
+    provide_jars()
+    return locked_jars()
 
 
 @pytest.fixture
@@ -46,7 +44,7 @@ def local(neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[LocalServer]:
     if neo4j_server.local is not None:
         yield neo4j_server.local
         return
-    with running(LocalServer(tmp_path / "server", RELEASE.name)) as server:
+    with running(LocalServer(tmp_path / "server")) as server:
         yield server
 
 

@@ -314,20 +314,6 @@ def to_floats(vector: Float32Array) -> list[float]:
     return np.asarray(vector, dtype="<f2").astype(np.float64).tolist()
 
 
-def paint(login: Login, *, namespace: str, clear: bool = False) -> int:
-    """Paint the edges of a namespace for Neo4j Browser (see `paint.cypher`), or with `clear` unpaint them; how many."""
-
-    def work(tx: neo4j.ManagedTransaction) -> int:
-        tx.run(statement("lock")).consume()  # else it and a writer could wait for each other
-        ((edges,),) = rows_of(tx.run(statement("clear_paint", "browser"), namespace=namespace))
-        if not clear:
-            ((edges,),) = rows_of(tx.run(statement("paint", "browser"), namespace=namespace))
-        return edges
-
-    with contextlib.closing(Connection(login)) as connection:
-        return connection.write(work)
-
-
 def check_version(agent: str, uri: str) -> None:
     """Refuse a server that is too old, by an agent such as "Neo4j/5.26.30"; one without a version is accepted."""
     match = re.search(r"/(\d+)\.(\d+)", agent)

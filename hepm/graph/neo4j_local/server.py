@@ -18,112 +18,36 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Final, LiteralString
+from typing import Final
 
 import psutil
 
 from hepm.errors import InputError, LocalServerError
-from hepm.graph.neo4j_local import installation
-from hepm.graph.neo4j_local.installation import Release, Report, Say, exclusive, release_of
+from hepm.graph.neo4j_local.installation import (
+    LINE,
+    MAIN,
+    VERSION,
+    Report,
+    Say,
+    exclusive,
+    find_java,
+    provide_jars,
+)
 
+HOST: Final = "127.0.0.1"  # no other machine can reach it
+USER: Final = "neo4j"  # Neo4j Community's only one at the start
+_SIZE: Final = re.compile(r"[1-9]\d*[kmg]", re.IGNORECASE)
 _ERROR: Final = re.compile(r"^(Exception|Error|Caused by)\b| ERROR ")
 # What precedes the message of a Java error.
 _ERROR_PREFIX: Final = re.compile(r"^.* ERROR +|(Caused by: |Exception in thread \S+ )?([a-z]\w*\.)+[\w$]+: ")
 _started: Final[list[subprocess.Popen[bytes]]] = []  # Python complains of a running one without a reference
 
 
-def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment: Mapping[str, str]) -> psutil.Process:
-    """Start a process that outlives this one and its terminal."""
-    flags = 0
-    if sys.platform == "win32":
-        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-    with log.open("wb") as output:
-        child = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            creationflags=flags,
-            umask=0o077,
-        )
-    _started.append(child)
-    return psutil.Process(child.pid)
-
-
-def find(mark: str) -> psutil.Process | None:
-    """The running process that has `mark` among its arguments."""
-    for process in psutil.process_iter(["cmdline"]):
-        if mark in (process.info["cmdline"] or ()):  # a zombie has none
-            return process
-    return None
-
-
-def runs(process: psutil.Process) -> bool:
-    """Whether a process has not ended. Its first thread ends before the others, and only the last one frees files."""
-    with contextlib.suppress(psutil.Error):
-        return process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
-    return False
-
-
-def listens(process: psutil.Process, ports: Collection[int]) -> bool:
-    """Whether a process listens on all of these ports."""
-    with contextlib.suppress(psutil.Error):
-        listening = [one for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
-        return {one.laddr.port for one in listening}.issuperset(ports)
-    return False
-
-
-def end(process: psutil.Process, *, timeout_s: float) -> bool:
-    """Terminate a process, and kill it after `timeout_s`; returns False if it was killed."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.terminate()
-        if not _ended(process, timeout_s):
-            process.kill()
-            _ended(process, 30)
-            return False
-    return True
-
-
-def _ended(process: psutil.Process, timeout_s: float) -> bool:
-    until = time.monotonic() + timeout_s
-    while runs(process):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def last_error(log: Path, *, since: int = 0) -> str | None:
-    """The last error in a log after `since` bytes, or None; a log that is shorter has been rotated."""
-    with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
-        if since <= log.stat().st_size:
-            stream.seek(since)
-        lines = stream.read().decode("utf-8", "replace").splitlines()
-        lines = [line for line in lines if not line.startswith("Picked up ")]  # Java's note about JAVA_TOOL_OPTIONS
-        if lines and lines[0].startswith("Error occurred during initialization of VM"):
-            return ": ".join(lines[:2])
-        for line in reversed(lines):
-            if _ERROR.search(line):
-                return _ERROR_PREFIX.sub("", line).strip(" .")[:400]
-    return None
-
-
-HOST: Final = "127.0.0.1"  # no other machine can reach it
-USER: Final = "neo4j"  # Neo4j Community's only one at the start
-_FIRST_PASSWORD: Final = "neo4j"  # which a server has until it is given another
-_SIZE: Final = re.compile(r"[1-9]\d*[kmg]", re.IGNORECASE)
-# What a start leaves that was killed before it wrote the settings.
-_EARLY: Final = {"lock", ".gitignore", "settings.json.new"}
-
-
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What a folder keeps from one start to the next; `version` is the name of the release that wrote its data."""
+    """What a folder keeps from one start to the next; `version` is the line of releases that wrote its data."""
 
-    version: str
+    version: str = LINE
     bolt_port: int = 7687
     http_port: int = 7474
     heap: str = "1g"
@@ -151,9 +75,9 @@ class LocalServer:
 
     Args:
         folder: Its data, logs, settings and password; made at the first start.
-        version: `5.26` or `2026.08`. Default: that of the folder, else 5.26.
         bolt_port, http_port: Default: the last ones, else 7687 and 7474 or the next free ones.
         heap: Such as `512m` or `2g`. Default: the last one.
+        lines: Further lines of neo4j.conf, for a start by this object.
         say: Receives sentences for the user.
         report: Called while jars are fetched, with how many are present and how many there are.
     """
@@ -161,23 +85,24 @@ class LocalServer:
     def __init__(
         self,
         folder: Path | str = "neo4j",
-        version: str | None = None,
         *,
         bolt_port: int | None = None,
         http_port: int | None = None,
         heap: str | None = None,
+        lines: Sequence[str] = (),
         say: Say = lambda _: None,
         report: Report | None = None,
     ) -> None:
         if heap is not None and not _SIZE.fullmatch(heap):
             raise InputError(f"{heap!r} is no size of a heap: write it as 512m or 2g")
-        self._version = None if version is None else release_of(version).name
         self._ports = (bolt_port, http_port)
         self._heap = heap
+        self._lines = lines
         self._say = say
         self._report = report
         self._folder = Path(folder).expanduser().resolve()
         self._mark = f"--home-dir={self._folder}"  # no other process has this argument
+        self._lock_file = self._folder / "lock"
         self._password_file = self._folder / "password"
         self._settings_file = self._folder / "settings.json"
         self._java_arguments = self._folder / "run" / "java.args"
@@ -191,10 +116,10 @@ class LocalServer:
 
     def status(self) -> Status:
         """The state now."""
-        settings, process = self._settings(), find(self._mark)
+        settings, process = self._settings(), _find(self._mark)
         uri = browser = version = bolt_port = http_port = None
         if settings is not None:
-            version = release_of(settings.version).version
+            version = VERSION
             bolt_port, http_port = settings.bolt_port, settings.http_port
             if process is not None:
                 uri, browser = f"bolt://{HOST}:{bolt_port}", f"http://{HOST}:{http_port}/browser/"
@@ -219,107 +144,96 @@ class LocalServer:
         """
         self._make_folder()
         with self._exclusive():
-            settings, process = self._settings(), find(self._mark)
-            if settings and self._version not in (None, settings.version):
+            settings, process = self._settings(), _find(self._mark)
+            if process is None:
+                self._launch(settings, timeout_s)
+                return True
+            if settings is None:
                 raise LocalServerError(
-                    f"{self._folder} holds the data of Neo4j {settings.version}, and {self._version} was asked for:"
-                    " name another --folder for it, or leave --version out"
+                    f"a Neo4j (process {process.pid}) that was not started to its end runs from {self._folder}: end it"
+                    " with `hepm neo4j stop`, and start again"
                 )
-            if process is not None:
-                if settings is None:
-                    raise LocalServerError(
-                        f"a Neo4j (process {process.pid}) runs from {self._folder}, which was removed under it: end it"
-                        " with `hepm neo4j stop`, and start again"
-                    )
-                self._await(process, settings, timeout_s)
-                return False
-            version = self._version or installation.DEFAULT
-            if settings is not None:
-                version = settings.version
-            release = release_of(version)
-            java = installation.find_java()
-            jars = installation.provide_jars(release, report=self._report, say=self._say)
-            self._launch(release, java, jars, timeout_s)
-        return True
+            self._await(process, settings, timeout_s)
+            return False
 
     def stop(self, *, timeout_s: float = 60) -> bool:
         """Stop the server; returns False if it was not running. It is killed after `timeout_s`: committed data stay."""
         with self._exclusive() if self._settings() else contextlib.nullcontext():
-            process = find(self._mark)
-            if process is not None and not end(process, timeout_s=timeout_s):
+            process = _find(self._mark)
+            if process is not None and not _end(process, timeout_s=timeout_s):
                 self._say(f"it did not end within {timeout_s:g} s and was killed; committed data are safe")
         return process is not None
 
     def _exclusive(self) -> contextlib.AbstractContextManager[None]:
-        return exclusive(self._folder / "lock", "another hepm starts or stops it: waiting", self._say)
+        return exclusive(self._lock_file, "another hepm starts or stops it: waiting", self._say)
 
     def _make_folder(self) -> None:
         try:
             self._folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-            others = {entry.name for entry in self._folder.iterdir()} - _EARLY
-            if not others or self._settings_file.exists():
+            # The lock is the first file of a start.
+            others = sorted(entry.name for entry in self._folder.iterdir())
+            if not others or self._lock_file.exists():
                 self._folder.chmod(0o700)
                 return
-            why = f"holds other things ({', '.join(sorted(others)[:3])})"
+            why = f"holds other things ({', '.join(others[:3])})"
         except OSError as error:
             why = f"cannot hold a server ({error.strerror})"
         raise LocalServerError(f"{self._folder} {why}: name a new folder with --folder")
 
     def _settings(self) -> ServerSettings | None:
         try:
-            return ServerSettings(**json.loads(self._settings_file.read_text("utf-8")))
+            settings = ServerSettings(**json.loads(self._settings_file.read_text("utf-8")))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError) as error:
+            raise LocalServerError(f"{self._settings_file} is damaged ({error}): remove it and start again") from error
+        if settings.version != LINE:
             raise LocalServerError(
-                f"{self._settings_file} is damaged ({error}): remove it and start again with the --version that it had"
-            ) from error
+                f"{self._folder} holds the data of Neo4j {settings.version}, and hepm runs {LINE}: `hepm copy` the"
+                " memory with the hepm that made it, or name another --folder"
+            )
+        return settings
 
-    def _keep(self, settings: ServerSettings) -> None:
-        with contextlib.suppress(FileExistsError), (self._folder / ".gitignore").open("x", encoding="utf-8") as ignored:
-            ignored.write("# Data and a password: not for a repository.\n*\n")
-        _write_private(self._settings_file, json.dumps(asdict(settings), indent=1) + "\n")
-
-    def _launch(self, release: Release, java: Path, jars: list[Path], timeout_s: float) -> None:
-        before = self._settings()
-        settings = self._new_settings(release, before)
-        self._keep(settings)
-        self._configure(release, settings, jars)
+    def _launch(self, before: ServerSettings | None, timeout_s: float) -> None:
+        java = find_java()
+        jars = provide_jars(report=self._report, say=self._say)
+        settings = self._new_settings(before)
+        self._configure(settings, jars)
         conf = self._folder / "conf"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
         environment |= {"NEO4J_HOME": str(self._folder), "NEO4J_CONF": str(conf)}
         self._set_first_password(java, environment)
-        self._say(f"starting Neo4j {release.version} with {java}")
-        command = [java, f"@{self._java_arguments}", release.main, self._mark, f"--config-dir={conf}"]
-        log_bytes = 0  # of earlier starts
+        self._say(f"starting Neo4j {VERSION} with {java}")
+        command = [java, f"@{self._java_arguments}", MAIN, self._mark, f"--config-dir={conf}"]
+        log_bytes = 0  # of earlier starts, whose errors are not this one's
         if self._neo4j_log.exists():
-            # Do not report an error of an earlier start as one of this start.
             log_bytes = self._neo4j_log.stat().st_size
-        process = spawn(command, log=self._java_log, folder=self._folder, environment=environment)
+        process = _spawn(command, log=self._java_log, folder=self._folder, environment=environment)
         try:
             self._await(process, settings, timeout_s, log_bytes)
         except BaseException:
-            end(process, timeout_s=10)
-            # The next start must not repeat a heap that was too small.
-            self._keep(before or ServerSettings(release.name, settings.bolt_port, settings.http_port))
+            _end(process, timeout_s=10)
             raise
+        # Only now: the next start must not repeat a heap that was too small.
+        _write_private(self._settings_file, json.dumps(asdict(settings), indent=1) + "\n")
 
-    def _new_settings(self, release: Release, before: ServerSettings | None) -> ServerSettings:
+    def _new_settings(self, before: ServerSettings | None) -> ServerSettings:
         """The settings of this start: what was asked for, else those of last time, with ports that are free."""
-        base = before or ServerSettings(release.name)
+        base = before or ServerSettings()
         bolt, http = self._ports
         bolt = _choose_port(bolt, base.bolt_port, taken=http)
         http = _choose_port(http, base.http_port, taken=bolt)
         if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
             self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
-        return ServerSettings(base.version, bolt, http, self._heap or base.heap, base.page_cache)
+        return ServerSettings(LINE, bolt, http, self._heap or base.heap, base.page_cache)
 
-    def _configure(self, release: Release, settings: ServerSettings, jars: list[Path]) -> None:
+    def _configure(self, settings: ServerSettings, jars: list[Path]) -> None:
         for name in ("logs", "run", "conf"):
             (self._folder / name).mkdir(exist_ok=True)
+        (self._folder / ".gitignore").write_text("# Data and a password: not for a repository.\n*\n", "utf-8")
         templates = resources.files("hepm.graph.neo4j_local")
         conf = templates.joinpath("neo4j.conf").read_text("utf-8").format(**asdict(settings))
-        for line in release.settings:
+        for line in self._lines:
             conf += f"{line}\n"
         _write_private(self._folder / "conf" / "neo4j.conf", conf)
         class_path = json.dumps(os.pathsep.join(map(str, jars)), ensure_ascii=False)  # quoted as Java reads it
@@ -331,29 +245,131 @@ class LocalServer:
         if not self._password_file.exists():
             # The command below reads the file as an argument, where a leading dash or quote has a meaning.
             _write_private(self._password_file, "n" + secrets.token_urlsafe(24))
-        if not (self._folder / "data" / "databases" / "system").exists():
-            # The command reads `@file` as its arguments, so no process list shows the password.
-            admin = [java, f"@{self._java_arguments}", "org.neo4j.cli.AdminTool", "dbms", "set-initial-password"]
-            # If it fails, the server says why when it starts, or gets the password as soon as it opens.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                subprocess.run(
-                    [*admin, f"@{self._password_file}"], env=environment, capture_output=True, check=False, timeout=120
-                )
+        if (self._folder / "data" / "databases" / "system").exists():
+            return
+        # The command reads `@file` as its arguments, so no process list shows the password.
+        admin = [java, f"@{self._java_arguments}", "org.neo4j.cli.AdminTool", "dbms", "set-initial-password"]
+        with self._java_log.open("wb") as log:
+            done = subprocess.run(
+                [*admin, f"@{self._password_file}"],
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=120,
+            )
+        if done.returncode:
+            self._fail(_last_error(self._java_log))
 
     def _await(self, process: psutil.Process, settings: ServerSettings, timeout_s: float, log_bytes: int = 0) -> None:
-        ports, logs = (settings.bolt_port, settings.http_port), self._neo4j_log.parent
         until = time.monotonic() + timeout_s
-        while runs(process):
+        while _runs(process):
             # Another program on the port must not see the password.
-            if listens(process, ports) and _logs_in(settings.bolt_port, self.password):
+            if _listens(process, (settings.bolt_port, settings.http_port)) and self._answers(settings.bolt_port):
                 return
             if time.monotonic() > until:
-                raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. Its logs are in {logs}")
+                raise LocalServerError(
+                    f"Neo4j did not answer within {timeout_s:g} s. Its logs are in {self._neo4j_log.parent}"
+                )
             time.sleep(0.1)
-        why = last_error(self._java_log) or last_error(self._neo4j_log, since=log_bytes)
-        if why and "already in use" in why:  # "Address already in use", "Address 127.0.0.1:7475 is already in use"
-            raise LocalServerError(f"another program took port {ports[0]} or {ports[1]} meanwhile: start it again")
+        self._fail(_last_error(self._java_log) or _last_error(self._neo4j_log, since=log_bytes))
+
+    def _fail(self, why: str | None) -> None:
+        logs = self._neo4j_log.parent
         raise LocalServerError(f"Neo4j ended while it started: {why or 'it gave no reason'}. Its logs are in {logs}")
+
+    def _answers(self, port: int) -> bool:
+        """Whether the server answers a query."""
+        from neo4j import GraphDatabase
+        from neo4j.exceptions import AuthError, DriverError, Neo4jError
+
+        logging.getLogger("neo4j").addHandler(logging.NullHandler())
+        options = {"connection_timeout": 5, "max_transaction_retry_time": 0, "telemetry_disabled": True}
+        try:
+            with (
+                GraphDatabase.driver(f"bolt://{HOST}:{port}", auth=(USER, self.password), **options) as driver,
+                driver.session(database="neo4j") as session,
+            ):
+                session.run("RETURN 1").consume()
+        except AuthError as refused:
+            raise LocalServerError(
+                "the server refuses the password that lies in its folder: was it changed elsewhere? Write the right one"
+                " into the file that `hepm neo4j status` names, and start again"
+            ) from refused
+        except (DriverError, Neo4jError):  # not up yet: a database that starts, a connection that is cut
+            return False
+        return True
+
+
+def _spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment: Mapping[str, str]) -> psutil.Process:
+    """Start a process that outlives this one and its terminal."""
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            creationflags=flags,
+            umask=0o077,
+        )
+    _started.append(child)
+    return psutil.Process(child.pid)
+
+
+def _find(mark: str) -> psutil.Process | None:
+    """The running process that has `mark` among its arguments."""
+    for process in psutil.process_iter(["cmdline"]):
+        if mark in (process.info["cmdline"] or ()):  # a zombie has none
+            return process
+    return None
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether a process has not ended. Its first thread ends before the others, and only the last one frees files."""
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
+    return False
+
+
+def _listens(process: psutil.Process, ports: Collection[int]) -> bool:
+    """Whether a process listens on all of these ports."""
+    with contextlib.suppress(psutil.Error):
+        listening = [one for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+        return {one.laddr.port for one in listening}.issuperset(ports)
+    return False
+
+
+def _end(process: psutil.Process, *, timeout_s: float) -> bool:
+    """Terminate a process, and kill it after `timeout_s`; returns False if it was killed."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.terminate()
+        until = time.monotonic() + timeout_s
+        while _runs(process):
+            if time.monotonic() > until:
+                process.kill()
+                return False
+            time.sleep(0.05)
+    return True
+
+
+def _last_error(log: Path, *, since: int = 0) -> str | None:
+    """The last error in a log after `since` bytes, or None."""
+    if not log.exists():
+        return None
+    lines = log.read_bytes()[since:].decode("utf-8", "replace").splitlines()
+    lines = [line for line in lines if not line.startswith("Picked up ")]  # Java's note about JAVA_TOOL_OPTIONS
+    if lines and lines[0].startswith("Error occurred during initialization of VM"):
+        return ": ".join(lines[:2])
+    for line in reversed(lines):
+        if _ERROR.search(line):
+            return _ERROR_PREFIX.sub("", line).strip(" .")[:400]
+    return None
 
 
 def _write_private(file: Path, text: str) -> None:
@@ -362,8 +378,6 @@ def _write_private(file: Path, text: str) -> None:
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(text)
-        stream.flush()
-        os.fsync(handle)
     new.replace(file)
 
 
@@ -384,36 +398,3 @@ def _is_free(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_server((HOST, port)):
         return True
     return False
-
-
-def _logs_in(port: int, password: str) -> bool:
-    """Whether the server answers a query. If it still has Neo4j's first password, it gets ours."""
-    from neo4j.exceptions import AuthError, DriverError, Neo4jError
-
-    try:
-        _run(port, password, "neo4j", "RETURN 1")
-        return True
-    except AuthError as refused:
-        change = "ALTER CURRENT USER SET PASSWORD FROM $old TO $new"
-        try:
-            _run(port, _FIRST_PASSWORD, "system", change, old=_FIRST_PASSWORD, new=password)
-        except AuthError:
-            raise LocalServerError(
-                "the server refuses the password that lies in its folder: was it changed elsewhere? Write the right one"
-                " into the file that `hepm neo4j status` names, and start again"
-            ) from refused
-        return False
-    except (DriverError, Neo4jError):  # not up yet: a database that starts, a connection that is cut
-        return False
-
-
-def _run(port: int, password: str, database: str, text: LiteralString, **parameters: str) -> None:
-    from neo4j import GraphDatabase
-
-    logging.getLogger("neo4j").addHandler(logging.NullHandler())
-    options = {"connection_timeout": 5, "max_transaction_retry_time": 0, "telemetry_disabled": True}
-    with (
-        GraphDatabase.driver(f"bolt://{HOST}:{port}", auth=(USER, password), **options) as driver,
-        driver.session(database=database) as session,
-    ):
-        session.run(text, parameters).consume()
