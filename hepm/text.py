@@ -57,6 +57,11 @@ def count_of(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def percent(share: float) -> str:
+    """A share in [0, 1] as "59 %"."""
+    return f"{100 * share:.0f} %"
+
+
 def on_one_line(text: str) -> str:
     """A text with line ends, control characters and the like as escapes."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -194,7 +194,7 @@ def test_a_base_install_runs_what_the_readme_shows(install: Install) -> None:
     base = install("")
     assert "24 runs stored" in base.said("ingest", "runs.jsonl")
     assert "get_order" in base.said("suggest", "--after", "find_user")
-    assert "drawn in graph.html" in base.said("view")
+    assert "graph.html written: " in base.said("view")
     assert "report written to report.html" in base.said("report", "--html", "report.html")
     assert (base.folder / "graph.html").stat().st_size > 10_000
     assert "pip install 'hepm[cypher]'" in base.said("cypher", "first_tools")

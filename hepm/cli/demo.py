@@ -35,8 +35,8 @@ def demo(page: Path) -> None:
     # The demo touches no memory of the user's.
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder, Memory.open(folder) as memory:
         _show_desk(memory)
-        tools, edges, _ = write_page(memory, DEFAULT_NAMESPACE, page, "a made-up service desk")
-        _print(f"\n5. Drawn: open {page} ({tools}, {edges}).", bold=True)
+        drawn = write_page(memory, DEFAULT_NAMESPACE, page, "a made-up service desk")
+        _print(f"\n5. Drawn: open {page} ({drawn}).", bold=True)
 
 
 def _show_desk(memory: Memory) -> None:

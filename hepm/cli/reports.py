@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hepm.cli import options
 from hepm.cli.commands import PATH, Several, argument, command, flag, option
 from hepm.cli.options import Bar, StorePlace, format_option, json_option, place_options, print_json, remark, tell
 from hepm.errors import InputError
-from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.evals.domains import Domain
     from hepm.memory import Memory
-
-
-_MOST: Final = 200  # tools on a page
 
 
 @command("eval")
@@ -93,23 +89,19 @@ def view(place: StorePlace, page: Path, tool: str | None) -> None:
     check_output_path(page, "the page")
     with place.open() as memory:
         title = f"{Path(place.store).name} · {place.namespace}"
-        tools, edges, left_out = write_page(memory, place.namespace, page, title, tool)
-    tell(f"{tools} and {edges} drawn in {page}{left_out}")
+        tell(f"{page} written: {write_page(memory, place.namespace, page, title, tool)}")
 
 
-def write_page(
-    memory: Memory, namespace: str, page: Path, title: str, focus: str | None = None
-) -> tuple[str, str, str]:
-    """Write the page; returns how many tools and edges it has, and what is left out, in words."""
+def write_page(memory: Memory, namespace: str, page: Path, title: str, focus: str | None = None) -> str:
+    """Write the page; returns what it shows, in words."""
     from hepm.atomic_file import atomic_file
     from hepm.report.forks import forks_of
-    from hepm.web.graph_page import content_of, render_page
+    from hepm.web.graph_page import graph_data, render_page
 
     # The page holds all it shows: it opens without a server or a network.
     rules = memory.evidence(namespace).rules(anew=False)
     forks = forks_of(rules, memory.store, namespace=namespace)
-    content = content_of(memory, namespace, focus=focus, max_tools=_MOST)
-    html = render_page(content, title=title, forks=forks).encode("utf-8")
+    content = graph_data(memory, namespace, focus=focus, forks=forks)
     with atomic_file(page, "the page") as file:
-        file.write_bytes(html)
-    return count_of(content.tool_count, "tool"), count_of(len(content.edges), "edge"), content.omissions
+        file.write_bytes(render_page(content, title=title).encode("utf-8"))
+    return content["counts"]

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from math import exp, lgamma
 from typing import Any, Final, NamedTuple, Self
 
+from hepm.text import percent
+
 MOST_RUNS: Final = 1_000  # the latest runs of a tool that are compared
 RECENT: Final = 50
 """A drift may have begun with any of the last 50 runs; further back every fourth part more is tried."""
@@ -55,7 +57,7 @@ class Drift:
     def __str__(self) -> str:
         before = "never"
         if self.failures_before:
-            before = f"{self.before:.0%}"
+            before = percent(self.before)
         return f"fails now, in {self.failures} of its last {self.runs} runs ({before} before)"
 
 

@@ -20,7 +20,7 @@ from hepm.report.requests import HardRequests, hard_requests
 from hepm.report.text import sections_of
 from hepm.report.tools import ToolHealth, tool_healths
 from hepm.report.waste import Waste, waste_in
-from hepm.text import count_of
+from hepm.text import count_of, percent
 from hepm.types import Object
 from hepm.uplift.report import UpliftReport
 
@@ -78,9 +78,9 @@ class Report:
         if not labelled:
             return f"{count_of(self.runs, 'run')}, none with an outcome: nothing can be said of what goes wrong."
         of_labelled = f" of {labelled:,} with an outcome" if labelled < self.runs else ""
-        rate = f"{count_of(self.runs, 'run')}, {self.succeeded / labelled:.0%}{of_labelled} succeeded"
+        rate = f"{count_of(self.runs, 'run')}, {percent(self.succeeded / labelled)}{of_labelled} succeeded"
         if self.before is not None and self.lately is not None:
-            rate += f" (in the last {MONTH_DAYS} days {self.lately:.0%}, in those before {self.before:.0%})"
+            rate += f" (in the last {MONTH_DAYS} days {percent(self.lately)}, in those before {percent(self.before)})"
         if not self.failed:
             return f"{rate}; none was lost."
         if not self.forks:

@@ -12,7 +12,7 @@ from hepm.report.receipts import MemoryReceipts, WeekReceipt
 from hepm.report.requests import HardRequests
 from hepm.report.tools import ToolHealth
 from hepm.report.waste import Waste
-from hepm.text import CUT, count_of, cut, in_markdown, on_one_line
+from hepm.text import CUT, count_of, cut, in_markdown, on_one_line, percent
 
 if TYPE_CHECKING:
     from hepm.report.report import Report
@@ -137,9 +137,9 @@ def _short(id: str) -> str:
 
 
 def _requests_row(kind: HardRequests) -> ReportRow:
-    how = f": {kind.failed:,} of {kind.runs:,} failed (others: {kind.others:.0%})"
+    how = f": {kind.failed:,} of {kind.runs:,} failed (others: {percent(kind.others)})"
     if kind.never_solved:
-        how = f": never solved in {count_of(kind.runs, 'run')} (others fail in {kind.others:.0%})"
+        how = f": never solved in {count_of(kind.runs, 'run')} (others fail in {percent(kind.others)})"
     tried = [f"tried: {', '.join(kind.tried)}"] if kind.tried else []
     return ReportRow(kind.name, how, tried, kind.shown)
 
@@ -165,7 +165,7 @@ def _tool_row(health: ToolHealth) -> ReportRow:
     parts = [health.drift]
     if health.errors:
         parts.append(
-            f"{health.errors:,} of {count_of(health.calls, 'call')} failed ({health.errors / health.calls:.0%})"
+            f"{health.errors:,} of {count_of(health.calls, 'call')} failed ({percent(health.errors / health.calls)})"
         )
         failed, latest = health.latest
         if latest:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Annotated, Final, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from hepm.ingest.records import without_surrogates
 from hepm.types import Object
-
-_NOT_BLANK: Final = r"[^\s\x1c-\x1f\x85\ufeff]"
-"""Pattern of a text that is not white space alone, by the rules of Python, of JSON schemas and of Unicode."""
 
 
 def _storable(text: str) -> str:
@@ -73,26 +70,12 @@ class LessonsQuery(BaseModel):
     retired: Literal["true", "false"] = "false"
 
 
-class NotesQuery(BaseModel):
-    """Whose notes."""
-
-    user: str = Field(pattern=_NOT_BLANK, examples=["ada"])
-
-
 class Retirement(BaseModel):
-    """Lessons to keep from hints, or to let be found again."""
+    """A lesson to keep from hints, or to let be found again."""
 
     kind: Literal["principle", "experience"]
-    ids: list[Text] = Field(min_length=1)
+    id: Text
     retired: bool
-
-
-class NotesEdit(BaseModel):
-    """Notes on a user, and the version that was edited."""
-
-    user: Text = Field(pattern=_NOT_BLANK, examples=["ada"])
-    text: Text
-    version: int = Field(examples=[1])
 
 
 class ReportGiven(TypedDict):

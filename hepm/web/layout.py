@@ -23,27 +23,21 @@ _GAP: Final = 45.0  # page units between two dots, for a name and an arrowhead
 _ROUNDS: Final = 100
 
 
-def layout(tools: Rows, edges: Rows, places: Mapping[str, tuple[int, int]] | None = None) -> list[tuple[int, int, int]]:
+def layout(tools: Rows, edges: Rows) -> list[tuple[int, int, int]]:
     """(x, y, radius) of each tool: linked tools near each other, START on the left. O(n²).
 
     Strong edges pull more (Jacomy et al. 2014, `networkx.forceatlas2_layout`). The area of a dot grows with the calls.
-
-    Args:
-        places: Known places by name, which are kept if they are known of all tools.
     """
     most = max((tool["calls"] for tool in tools if tool["name"] != START), default=1) or 1
     radii: list[int] = []
     for tool in tools:
         by_calls = round(9 + 15 * math.sqrt(min(tool["calls"], most) / most))
         radii.append(_START_RADIUS if tool["name"] == START else by_calls)
-    if places is None or not all(tool["name"] in places for tool in tools):
-        xy = _apart(_drawn(tools, edges), radii)
-    else:
-        xy = [places[tool["name"]] for tool in tools]
-    return [(round(x), round(y), radius) for (x, y), radius in zip(xy, radii, strict=True)]
+    xy_N2 = _apart(_drawn(tools, edges), radii)
+    return [(round(x), round(y), radius) for (x, y), radius in zip(xy_N2.tolist(), radii, strict=True)]
 
 
-def _apart(xy_N2: FloatArray, radii: Sequence[int]) -> list[tuple[float, float]]:
+def _apart(xy_N2: FloatArray, radii: Sequence[int]) -> FloatArray:
     """The centres of dots, moved until no two are too near each other."""
     needed_NN = np.add.outer(radii, radii) + _GAP
     np.fill_diagonal(needed_NN, 0)
@@ -55,7 +49,7 @@ def _apart(xy_N2: FloatArray, radii: Sequence[int]) -> list[tuple[float, float]]
             break
         part_NN = lack_NN / np.maximum(distance_NN, 1) / 2
         xy_N2 = xy_N2 + (away_NN2 * part_NN[..., None]).sum(axis=1)
-    return [(float(x), float(y)) for x, y in xy_N2]
+    return xy_N2
 
 
 def _drawn(tools: Rows, edges: Rows) -> FloatArray:

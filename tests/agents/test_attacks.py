@@ -62,7 +62,7 @@ def test_the_servers_own_page_and_uploads_and_links_pass(memory: Memory, endpoin
         assert CLIENT.post(f"{url}/v1/batches/b/cancel").status_code == 200
         assert CLIENT.get(f"{url}/metrics", headers=visit).status_code == 200
         assert CLIENT.get(f"{url}/", headers=visit).status_code == 200
-        for path in ("/api/now", "/api/runs", "/desk/api/graph", "/api/run?id=run-0", "/api/notes?user=ann"):
+        for path in ("/api/now", "/api/runs", "/desk/api/graph", "/api/run?id=run-0", "/api/lessons?kind=notes"):
             assert CLIENT.get(url + path, headers=visit).status_code == 403, path
             assert CLIENT.get(url + path, headers=visit | {"sec-fetch-site": "same-site"}).status_code == 403, path
             assert CLIENT.get(url + path, headers=own).status_code in (200, 400, 404), path

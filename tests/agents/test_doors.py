@@ -52,8 +52,6 @@ ASKED: list[tuple[str, str, Any]] = [
     ("GET", "/api/run", {"id": "run-0"}),
     ("GET", "/api/advice", None),
     ("GET", "/api/lessons", {"kind": "principle"}),
-    ("POST", "/api/notes", {"user": "ada", "text": "short answers", "version": 0}),
-    ("GET", "/api/notes", {"user": "ada"}),
     ("GET", "/health", None),
 ]
 
@@ -79,19 +77,11 @@ LISTED = {"key": "gen_ai.operation.name", "value": {"arrayValue": {"values": []}
     [
         ("GET", "/nothing", None, 404, "Not Found"),
         ("PUT", "/outcome", {}, 405, "Method Not Allowed"),
-        ("PUT", "/api/notes", {}, 405, "Method Not Allowed"),
         ("GET", "/api/graph?tool=fly", None, 404, "no tool 'fly'"),
         ("GET", "/api/edge?source=refund", None, 400, "target: field required"),
         ("GET", "/api/lessons?kind=x", None, 400, "kind: input should be 'principle', 'experience' or 'notes'"),
         ("GET", "/api/lessons?kind=principle&retired=1", None, 400, "retired: input should be 'true' or 'false'"),
-        ("GET", "/api/notes?user=", None, 400, "user: "),
-        (
-            "POST",
-            "/api/notes",
-            {"user": "ada", "text": "", "version": "1"},
-            400,
-            "version: input should be",
-        ),
+        ("POST", "/api/lessons", {"kind": "principle", "id": 7, "retired": True}, 400, "id: input should be"),
         ("POST", "/outcome", {"session": "s", "success": "yes"}, 400, "success: input should be a valid boolean"),
         ("POST", "/api/hint", {"session": "s", "messages": []}, 400, "messages: list should have at least 1 item"),
         ("POST", "/api/hint", {**CONVERSATION, "user": "u" * 1_001}, 400, "user: string should have at most 1000"),

@@ -13,7 +13,7 @@ FINE = ("0" * 24 + "1") * 8  # 4 % of 200 runs
 
 def test_a_tool_that_failed_rarely_is_noticed_after_four_failures_in_a_row() -> None:
     assert drift_of("111" + FINE) is None
-    assert str(drift_of("1111" + FINE)) == "fails now, in 4 of its last 4 runs (4% before)"
+    assert str(drift_of("1111" + FINE)) == "fails now, in 4 of its last 4 runs (4 % before)"
 
 
 def test_the_recent_runs_reach_back_to_the_first_failure_of_the_drift() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hepm import Memory
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
-from hepm.web.graph_page import read_content
+from hepm.web.graph_page import read_graph
 from tests.runs import trajectory
 
 
@@ -32,7 +32,7 @@ def statements_of(memory: Memory) -> list[str]:
     with store._connections.reading() as connection:
         sent: list[str] = []
         connection.set_trace_callback(sent.append)
-        read_content(memory.graph(), evidence=memory.mirror().evidence_of, outcomes=(0, 0))
+        read_graph(memory.graph(), evidence=memory.mirror().evidence_of, outcomes=(0, 0))
         connection.set_trace_callback(None)
     return sent
 
@@ -51,19 +51,18 @@ def test_of_too_many_edges_each_tool_keeps_its_strongest_and_the_page_says_how_m
 ) -> None:
     with fill(tmp_path, 300, 60) as memory:
         graph = nx.DiGraph(memory.graph())
-        content = read_content(graph, evidence=None, outcomes=(0, 0), max_tools=15)
-        among = {tool["name"] for tool in content.tools}
-        assert content.edges_left_out == 0
+        content = read_graph(graph, evidence=None, outcomes=(0, 0), most=15)
+        among = {tool["name"] for tool in content["tools"]}
+        assert content["counts"].endswith("(45 more tools left out)")
         graph.add_weighted_edges_from(
             [(a, b, 0.0) for a in among for b in among if not graph.has_edge(a, b)], support=0, failures=0
         )
         for *_, edge in graph.edges(data=True):
             edge.setdefault("failure_share", 0.0)
-        full = read_content(graph, evidence=None, outcomes=(0, 0), max_tools=15)
-        assert len(full.edges) == 240  # fifteen of each tool
-        assert full.edges_left_out == len(among) ** 2 - 240
-        assert full.omissions == f" (45 more tools and {full.edges_left_out} weaker edges left out)"
-        assert {edge["source"] for edge in full.edges} == {edge["target"] for edge in full.edges} == {*range(16)}
+        full = read_graph(graph, evidence=None, outcomes=(0, 0), most=15)
+        assert len(full["edges"]) == 240  # fifteen of each tool
+        assert full["counts"].endswith(f" (45 more tools and {len(among) ** 2 - 240} weaker edges left out)")
+        assert {edge["source"] for edge in full["edges"]} == {edge["target"] for edge in full["edges"]} == {*range(16)}
 
 
 @pytest.mark.exhaustive  # counting its memory takes long

@@ -192,13 +192,13 @@ def test_that_a_result_lacks_a_word_names_no_fork(tmp_path: Path) -> None:
 
 
 def test_the_sentence_says_how_many_lost_runs_went_wrong_at_how_many_places(found: Report) -> None:
-    assert found.sentence.startswith("120 runs, 67% succeeded")
+    assert found.sentence.startswith("120 runs, 67 % succeeded")
     assert found.sentence.endswith("about 40 of the 40 lost runs went wrong at 2 places that other runs passed.")
 
 
 def test_where_no_run_was_lost_or_none_has_an_outcome_the_sentence_says_so(tmp_path: Path) -> None:
     won = report_of(tmp_path, *(trajectory(f"r{number}", "look", "buy") for number in range(5)))
-    assert won.sentence == "5 runs, 100% succeeded; none was lost."
+    assert won.sentence == "5 runs, 100 % succeeded; none was lost."
     open_ones = (trajectory(f"r{number}", "look", success=None) for number in range(4))
     assert report_of(tmp_path, *open_ones).sentence.endswith("nothing can be said of what goes wrong.")
     assert report_of(tmp_path).sentence == "No run is stored yet."

@@ -18,7 +18,7 @@ import pytest
 
 from hepm.errors import InputError
 from hepm.types import START, Evidence
-from hepm.web.graph_page import PageContent, read_content, render_page
+from hepm.web.graph_page import read_graph, render_page
 
 HOSTILE = {
     "quotes": "\"'`\\",
@@ -34,7 +34,7 @@ HOSTILE = {
 }
 
 
-def content_of(graph: nx.DiGraph, **options: Any) -> PageContent:
+def content_of(graph: nx.DiGraph, **options: Any) -> dict[str, Any]:
     """What a page shows of a graph; attributes that a test does not need are nothing of their type."""
     whole = nx.DiGraph()
     graph = nx.relabel_nodes(graph, str)
@@ -50,7 +50,7 @@ def content_of(graph: nx.DiGraph, **options: Any) -> PageContent:
         found = [graph.edges[edge] for edge in edges]
         return [Evidence(tuple(one.get("runs", ())), tuple(one.get("summaries", ()))) for one in found]
 
-    return read_content(whole, **{"evidence": evidence, "outcomes": (0, 0), **options})
+    return read_graph(whole, **{"evidence": evidence, "outcomes": (0, 0), **options})
 
 
 def render(graph: nx.DiGraph, *, title: str = "a page", **options: Any) -> str:
@@ -199,8 +199,8 @@ def test_an_unknown_focus_is_refused_with_close_names():
         render(shop(), title="shop", focus="get_ordr")
 
 
-def test_max_tools_keeps_the_most_called_and_the_page_says_what_it_left_out():
-    page = render(shop(), title="shop", max_tools=2)
+def test_a_page_keeps_the_most_called_and_the_page_says_what_it_left_out():
+    page = render(shop(), title="shop", most=2)
     assert [tool["name"] for tool in data_of(page)["tools"]] == [START, "get_order", "find_user"]
     assert "2 more tools left out" in page
 

@@ -181,7 +181,7 @@ def test_the_first_view_is_the_report_whose_rows_open_runs_and_forks_are_marked_
         with serving(memory) as (_, url):
             page = sheet(url, "")
             page.locator(".fork").first.wait_for()
-            assert page.inner_text(".lead").startswith("60 runs, 67% succeeded")
+            assert page.inner_text(".lead").startswith("60 runs, 67 % succeeded")
             page.locator(".fork .way .shown-runs button").first.click()
             assert "get_order" in page.locator("#run[open] .turns").inner_text()
             page.click("#run-close")
@@ -239,7 +239,7 @@ def test_the_page_leads_with_what_memory_does_and_says_what_keeps_it_from_helpin
             assert "tokens of memory" in page.inner_text("#uplift-table")
 
 
-def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):
+def test_a_principle_is_retired_and_revived_and_notes_are_read(live: Live, sheet: Callable[..., Any]):
     def prompt() -> str:
         written = PromptOptions(suggestions=0, as_written=True)
         about: dict[str, Any] = {"after": "get_order", "state": WISH, "user": "alice", "namespace": "desk"}
@@ -257,14 +257,8 @@ def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, she
     page.wait_for_function("() => !document.querySelector('#lessons li.gone')")
     assert [one for one in live.memory.lessons.list("principle", namespace="desk") if one.row.id == RULE.id]
     page.get_by_label("Notes on users").check()
-    page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Notes on alice").fill("short answers\ncalls after ten")
-    page.keyboard.type("/10:00")
-    live.play("meanwhile", "get_order", namespace="desk")  # what is being written stays in place
-    page.wait_for_timeout(2_000)
-    page.get_by_role("button", name="Save").click()
-    page.locator("#lessons", has_text="version 2, by hand").wait_for()
-    assert "calls after ten/10:00" in prompt()
+    page.locator("#lessons", has_text="version 1, by hand").wait_for()
+    assert "short answers" in page.inner_text("#lessons")
 
 
 def test_hostile_names_and_texts_are_shown_and_never_executed(live: Live, sheet: Callable[..., Any]):
@@ -282,8 +276,7 @@ def test_hostile_names_and_texts_are_shown_and_never_executed(live: Live, sheet:
         page.click(f"nav [data-view={view}]")
     page.locator("#lessons", has_text="gnp.exe").wait_for()
     page.get_by_label("Notes on users").check()
-    page.get_by_role("button", name="Edit").click()
-    page.locator("#lessons textarea").wait_for()
+    page.locator("#lessons", has_text="version 1, by hand").wait_for()
     assert page.evaluate("window.executed") is None
     assert page.locator("img, #lessons script").count() == 0
 
@@ -338,12 +331,6 @@ def test_a_run_that_another_process_stored_is_in_the_graph(tmp_path: Path):
         assert until(lambda: "get_order" in drawn())
 
 
-def test_an_answer_that_the_page_has_already_is_not_sent_again(live: Live):
-    first = httpx2.get(f"{live.url}/api/graph")
-    again = httpx2.get(f"{live.url}/api/graph", headers={"if-none-match": first.headers["etag"]})
-    assert (again.status_code, again.text) == (304, "")
-
-
 @pytest.mark.parametrize(
     ("headers", "body", "status"),
     [
@@ -351,11 +338,9 @@ def test_an_answer_that_the_page_has_already_is_not_sent_again(live: Live):
         ({"origin": "null"}, {}, 403),
         ({"content-type": "text/plain"}, {}, 415),
         ({}, [], 400),
-        ({}, {"kind": "principle", "ids": ["p-none"], "retired": True}, 404),
-        ({}, {"kind": "notes", "ids": ["n"], "retired": True}, 400),
-        ({}, {"kind": "principle", "ids": [], "retired": True}, 400),
-        ({}, {"kind": "principle", "ids": "p-none", "retired": True}, 400),
-        ({}, {"kind": "principle", "ids": ["\ud800"], "retired": True}, 400),
+        ({}, {"kind": "principle", "id": "p-none", "retired": True}, 404),
+        ({}, {"kind": "notes", "id": "n", "retired": True}, 400),
+        ({}, {"kind": "principle", "id": "\ud800", "retired": True}, 400),
     ],
 )
 def test_a_change_that_is_not_the_pages_own_is_refused(live: Live, headers: dict[str, str], body: Any, status: int):

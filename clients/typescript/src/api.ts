@@ -85,29 +85,6 @@ export interface NextTool {
   reason: string;
 }
 
-/**
- * What one user wants of the agent, as of one session (MultiSessionCollab 4.1).
- *
- * Attributes:
- *     version: From 1; each revises the one before.
- *     written_by: "extractive", the name of a model, or "hand".
- *     session: The stored run they were written after, or "". When it is forgotten, the notes stay without it.
- */
-export interface Notes {
-  user: string;
-  text: string;
-  version?: number;
-  written_by?: string;
-  session?: string;
-}
-
-/** Notes on a user, and the version that was edited. */
-export interface NotesEdit {
-  user: string;
-  text: string;
-  version: number;
-}
-
 /** A run that is stored with its outcome. */
 export interface OutcomeKept {
   session: string;
@@ -153,10 +130,10 @@ export interface ReportGiven {
   advice: Array<string>;
 }
 
-/** Lessons to keep from hints, or to let be found again. */
+/** A lesson to keep from hints, or to let be found again. */
 export interface Retirement {
   kind: "principle" | "experience";
-  ids: Array<string>;
+  id: string;
   retired: boolean;
 }
 
@@ -313,22 +290,10 @@ export interface Operations {
     };
     gives: Record<string, unknown>;
   };
-  /** Keep principles or experiences from hints, or let them be found: reject or approve them. */
+  /** Keep a principle or an experience from hints, or let it be found: reject or approve it. */
   "POST /api/lessons": {
     takes: Retirement;
     gives: Record<string, unknown>;
-  };
-  /** All versions of the notes on a user, the newest first. */
-  "GET /api/notes": {
-    takes: {
-      user: string;
-    };
-    gives: Record<string, unknown>;
-  };
-  /** Write the notes on a user by hand, unless there is a newer version than the one that was edited. */
-  "POST /api/notes": {
-    takes: NotesEdit;
-    gives: Notes;
   };
 }
 

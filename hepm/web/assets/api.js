@@ -4,7 +4,7 @@
 const TOKEN = "hepm-token";
 const message = document.getElementById("message");
 const dialog = document.getElementById("ask");
-const etags = new Map();
+const answers = new Map(); // what the page has, as the server sent it
 let mayWrite = false;
 const place = { namespace: null, view: "report" };
 
@@ -24,25 +24,35 @@ function addressOf(path, headers) {
   return path;
 }
 
-/** JSON of a route; null if `known` names what the page has and that is still right. */
+/** JSON of a route; null if `known` names what the page has and nothing of it has changed. */
 async function ask(path, { query = {}, body, known } = {}) {
   const headers = {};
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers["x-hepm-token"] = token;
   if (body) headers["content-type"] = "application/json";
-  if (known && etags.has(known)) headers["if-none-match"] = etags.get(known);
   const address = addressOf(path, headers);
   const search = new URLSearchParams(query).toString();
   const options = { headers, cache: "no-store", credentials: "omit" };
   const asked = place.namespace;
   const response = await fetch(search ? `${address}?${search}` : address, body ? { ...options, method: "POST", body: JSON.stringify(body) } : options);
-  if (response.status === 304) return null;
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Refusal(response.status, answer.error?.message ?? `the server answered ${response.status}`, answer.error?.namespaces);
+  const text = await response.text();
+  if (!response.ok) {
+    const answer = readJson(text);
+    throw new Refusal(response.status, answer.error?.message ?? `the server answered ${response.status}`, answer.error?.namespaces);
+  }
   // An answer about a namespace that was left meanwhile is no news.
   if (asked !== place.namespace && asked !== null) return null;
-  if (known) etags.set(known, response.headers.get("etag"));
-  return answer;
+  if (known && answers.get(known) === text) return null;
+  if (known) answers.set(known, text);
+  return readJson(text);
+}
+
+function readJson(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {}; // of something between the page and the server
+  }
 }
 
 /** A sentence above the page; a problem stays until it is solved, anything else for ten seconds. */

@@ -49,8 +49,8 @@ function arrive() {
 
 function forgetNamespace() {
   say(null); // it may offer to undo what was done elsewhere
-  etags.clear();
-  lessonsAt = runsAt = around = editing = null;
+  answers.clear();
+  lessonsAt = runsAt = around = null;
   placed = "";
   load(NO_GRAPH);
   reset(false);
@@ -122,6 +122,9 @@ async function updateGraph() {
   const data = await ask("/api/graph", { known: "graph", query: around === null ? {} : { tool: around } });
   if (data === null) return;
   const first = !TOOLS.length;
+  // Tools stay where they were drawn before, so that the eye finds them again.
+  const known = new Map(TOOLS.map((tool) => [tool.name, tool]));
+  if (data.tools.every((tool) => known.has(tool.name))) for (const tool of data.tools) Object.assign(tool, { x: known.get(tool.name).x, y: known.get(tool.name).y });
   load(data);
   counts.textContent = data.tools.length ? data.counts : "";
   whole.hidden = around === null;
@@ -150,7 +153,7 @@ askForTexts = async (edge) => {
 
 async function drawAround(tool) {
   around = tool;
-  etags.delete("graph");
+  answers.delete("graph");
   load(NO_GRAPH);
   await updateGraph().catch(explain);
 }
@@ -166,10 +169,7 @@ async function showTool(name) {
 }
 
 for (const one of views) one.addEventListener("click", () => goTo({ view: one.dataset.view }));
-namespaces.addEventListener("change", () => {
-  if (mayLeaveNotes()) goTo({ namespace: namespaces.value });
-  else namespaces.value = place.namespace;
-});
+namespaces.addEventListener("change", () => goTo({ namespace: namespaces.value }));
 document.addEventListener(
   "keydown",
   (event) => {
