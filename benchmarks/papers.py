@@ -3,7 +3,7 @@
 usage: python -m benchmarks.papers [--small] [--only TABLE]...
        python -m benchmarks.papers --model M [--only PAPER]... [options of `hepm papers`]
 
-Agents are scripted, simulated or replay the authors' actions, and users are rules: the tables show that everything runs
+Agents are scripted, simulated or replay the authors' actions: the tables show that everything runs
 and what its parts do, never how good a model is. Each is what a command of hepm prints, with the command, and with what
 it can and cannot show. Times, which differ run by run, are left out. --small takes few tasks.
 With a model, `hepm papers` plays the tables of each paper.
@@ -85,15 +85,6 @@ TABLES_MADE = (
         GOLD,
         [["bench", "questions", "--arms", EVOLVER_ARMS]],
         ["--tasks", "8"],
-    ),
-    ScriptedTable(
-        "multisessioncollab",
-        "MultiSessionCollab: task success, user effort and length by memory",
-        "that notes carry preferences from session to session, with rules as users and an agent that follows notes",
-        "how well a model reflects or recalls, and what people would say",
-        "scripted",
-        [["bench", "users"]],
-        ["--tasks", "4", "--trials", "3"],
     ),
 )
 

@@ -18,6 +18,14 @@ BY_BEHAVIOUR = {
         "test_the_report_has_the_mean_over_all_sessions_and_differences_by_session"
     ),
     "Differences by session": "test_the_report_has_the_mean_over_all_sessions_and_differences_by_session",
+    "Guidelines and answer format of the collaborating agent": (
+        "test_the_user_and_the_judge_are_told_what_the_paper_tells_them"
+    ),
+    "Sessions, task success, user effort, length": (
+        "test_settings_s1_to_s5_serve_the_same_users_with_the_same_problems"
+    ),
+    "Tokens of conversations and of notes": "test_a_row_can_be_the_mean_of_benches_or_a_session_of_an_arm",
+    "Enforcement": "test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named",
     "mem0": "test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_and_are_paid_once",
     "w' = N + c Σ 1/n, normalised over successors": "test_weights_of_the_paper_by_hand_for_each_c",
     "ReasoningBank, AgentEvolver and Reflexion as baselines": (

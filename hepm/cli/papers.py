@@ -109,9 +109,9 @@ class PapersCommand:
     @property
     def _asks(self) -> bool:
         """Whether a model is asked."""
-        from hepm.lab.bench.models import GOLD, NONE, SCRIPTED
+        from hepm.lab.bench.models import GOLD, NONE
 
-        return self.choice.model not in (GOLD, NONE, SCRIPTED)
+        return self.choice.model not in (GOLD, NONE)
 
     def _played(self, benches: Mapping[str, list[str]], shared: Shared) -> dict[str, PlayOutcome]:
         """What the benches come to, up to the first that ends early."""

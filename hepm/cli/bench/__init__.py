@@ -48,9 +48,9 @@ def bench(
 ) -> PlayOutcome:
     """Run an agent on the tasks of an environment, with memory and without, and say whether memory helped.
 
-    A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold", "none"
-    and "scripted" replay the authors' actions, do nothing, or are an agent that the environment brings. With --rounds,
-    the agent learns from its runs, round after round.
+    A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold"
+    and "none" replay the authors' actions, or do nothing. With --rounds, the agent learns from its runs, round after
+    round.
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
     endpoint = agent.endpoint(choice)

@@ -32,7 +32,7 @@ class AgentOptions:
 
     def endpoint(self, choice: ModelChoice) -> Endpoint:
         """The endpoint of the agent's model."""
-        return model_endpoint(choice, self.base_url, "name a model, or gold, none or scripted")
+        return model_endpoint(choice, self.base_url, "name a model, or gold or none")
 
     def request_arguments(self) -> Object:
         """What is sent with each request. A value is read as JSON where it is some, else as text."""

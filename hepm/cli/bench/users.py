@@ -1,4 +1,4 @@
-"""`hepm bench users`: simulated users work with the agent in several sessions, in each arm."""
+"""`hepm bench users-played`: simulated users work with the agent in several sessions, in each arm."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Final
 
 from hepm.cli.bench.running import BenchCommand, chosen_tasks
 from hepm.lab.bench.arms import find_arms
-from hepm.lab.bench.models import SCRIPTED
 from hepm.lab.collaboration.environment import UsersEnvironment
 from hepm.lab.collaboration.play import USER_ARMS, UserBench
 
@@ -24,8 +23,6 @@ def users_bench(command: BenchCommand) -> UserBench:
     trials = command.trials or SESSIONS
     arms = find_arms(command.names("off,history,notes"), trials=trials, known=USER_ARMS)
     tasks = chosen_tasks(environment.tasks(), command.agent.tasks or USERS)
-    if command.endpoint.model == SCRIPTED:
-        environment.scripted(tasks[0])
     # Only the name: the same problems may lie elsewhere at the next call.
     problems = [Path(environment.file).name] if environment.file else []
     options = command.options(arms, turns=TURNS, trials=trials)

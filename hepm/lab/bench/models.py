@@ -14,17 +14,16 @@ from typing import Any, Final, TypeVar
 from hepm.agents.loop import ChatModel, Complete
 from hepm.agents.tagged import NO_SEARCH
 from hepm.agents.wire import Object
-from hepm.errors import InputError, LlmError
+from hepm.errors import LlmError
 from hepm.lab.bench.folder import Folder, Key
-from hepm.lab.environments import Environment, PlayedUser, ScriptedEnvironment, Task
+from hepm.lab.environments import Environment, PlayedUser, Task
 from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 from hepm.llm.usage import estimate_tokens
 
 _Result = TypeVar("_Result")
-# Names of models that are none: the authors' actions, nothing, and the agent of an environment.
+# Names of models that are none: the authors' actions, and nothing.
 GOLD: Final = "gold"
 NONE: Final = "none"
-SCRIPTED: Final = "scripted"
 
 
 class StoppedError(LlmError):
@@ -144,7 +143,7 @@ def open_model(
     judge: Endpoint | None = None,
     on_run: Callable[[int, int], object] = lambda done, total: None,
 ) -> Generator[Model]:
-    """The model at an endpoint; `GOLD`, `NONE` and `SCRIPTED` need none.
+    """The model at an endpoint; `GOLD` and `NONE` need none.
 
     Where a model plays the user of the environment, it is asked within the same budget.
     """
@@ -154,9 +153,7 @@ def open_model(
         if isinstance(environment, PlayedUser):
             model.user = stack.enter_context(ChatModel(environment.user))
             model.player = stack.enter_context(Client(environment.user, **asking))
-        if endpoint.model == SCRIPTED:
-            model.complete = _scripted(environment)
-        elif endpoint.model == GOLD:
+        if endpoint.model == GOLD:
             model.complete = _gold
         elif endpoint.model != NONE:
             chat = stack.enter_context(ChatModel(endpoint))
@@ -164,14 +161,6 @@ def open_model(
             model.client = stack.enter_context(Client(endpoint, **asking))
             model.judge = stack.enter_context(Client(judge or endpoint, **asking))
         yield model
-
-
-def _scripted(environment: Environment | None) -> Callable[[Task], Complete]:
-    """The agent that an environment brings."""
-    if not isinstance(environment, ScriptedEnvironment):
-        name = environment.name if environment else "this"
-        raise InputError(f"{name} brings no scripted agent: name a model, or gold, or none.")
-    return environment.scripted
 
 
 def tokens_of(part: object) -> int:

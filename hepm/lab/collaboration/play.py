@@ -20,7 +20,7 @@ from hepm.lab.bench.models import Model, tokens_of
 from hepm.lab.bench.play import Bench, Stream
 from hepm.lab.collaboration.environment import GREETING, DirectEpisode, UserEpisode, UsersEnvironment
 from hepm.lab.collaboration.mem0 import UserFacts
-from hepm.lab.collaboration.users import User
+from hepm.lab.collaboration.simulator import ModelUser
 from hepm.lab.environments import Task
 from hepm.lab.rl.reflections import reflection_rows
 from hepm.llm import Budget, Client
@@ -78,7 +78,7 @@ class UserBench(Bench):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.episodes: dict[Key, UserEpisode] = {}
-        self._users: dict[str, User] = {}
+        self._users: dict[str, ModelUser] = {}
         self._mem0: dict[str, UserFacts] = {}
         self._reflected: dict[Key, PlayedSession] = {}
 
@@ -89,9 +89,11 @@ class UserBench(Bench):
     def play(self, model: Model) -> None:
         """As `Bench.play`, and write what a model reflected as rows for a training of reflections."""
         assert isinstance(self.environment, UsersEnvironment)
-        users = self.environment.users(seed=self.options.seed, client=model.player)
+        assert model.player is not None, "the bench has a model that plays the users"
+        users = self.environment.users(model.player, seed=self.options.seed)
         self._users = {user.name: user for user in users}
         super().play(model)
+        # The agents "gold" and "none" reflect on nothing.
         if model.client is None:
             return
         # It only reads what was answered: nothing is asked, or counted, twice.
@@ -133,7 +135,7 @@ class UserBench(Bench):
             episode = UserEpisode(user.unbiased(), session)
         elif key.arm == "mem0":
             facts = self._mem0[key.task]
-            stream.memory.says = lambda: facts.recalled(episode.messages[-1].text)
+            stream.memory.says = lambda: facts.recalled(episode.last.message)
             asked = key._replace(arm="mem0, memory")
             episode.heard = partial(facts.add, complete=self._model.recorded(asked, task))
         self.episodes[key] = episode

@@ -16,33 +16,9 @@ from hepm.lab.collaboration import WRITTEN
 Problem: TypeAlias = tuple[str, str]
 """A problem and its answer."""
 PROBLEMS: Final[Mapping[str, str]] = WRITTEN["problems"]
-"""Problems and their answers, which no problem contains."""
+"""Problems and their answers."""
 
 _LETTERS: Final = "ABCDEFGHIJ"
-# "B. A mitral stenosis": the letter and the text of an option.
-_CHOICE: Final = re.compile(r"([A-J])\. (.+)", re.DOTALL)
-# The comma of "12,000", which others write without.
-_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-
-
-def is_answered(answer: str, message: str) -> bool:
-    """Whether a message contains the answer, not as a part of a longer number or word.
-
-    Of a choice, which is "B. its text", the message must call the letter or the text its answer.
-    """
-    text = _THOUSANDS.sub("", message.replace("**", " ")).strip()
-    choice = _CHOICE.fullmatch(answer)
-    if choice is None:
-        # Not the 5 of "25", "2.5", "5.3" or "−5"; "5.0" and "5." are 5.
-        return bool(re.search(rf"(?<![\w.,−-]){re.escape(_THOUSANDS.sub('', answer))}(?!\w|,\d|\.0*[1-9])", text))
-    letter = choice[1]
-    option = re.escape(_THOUSANDS.sub("", choice[2]).strip())
-    # The message is the option and nothing else: "B", "(B) mitral stenosis".
-    if re.fullmatch(rf"\(?{letter}[).]?(?:\s*(?i:{option}))?\.?|(?i:{option})\.?", text):
-        return True
-    # "The answer is B", "\boxed{\text{B}}".
-    named = rf"(?:\(?{letter}\b|(?i:{option})(?!\w))"
-    return bool(re.search(rf"(?i:\banswer(?: is)?(?: option)?)\W*{named}|\\boxed\{{(?:\\text\{{)?{named}", text))
 
 
 def problem_of(session: int, *, seed: int = 0, problems: Mapping[str, str] = PROBLEMS) -> str:
@@ -54,21 +30,6 @@ def problem_of(session: int, *, seed: int = 0, problems: Mapping[str, str] = PRO
     order = [*problems]
     Random(f"{seed}/problems").shuffle(order)
     return order[(session - 1) % len(order)]
-
-
-def steps_of(problem: str) -> list[str]:
-    """A problem as a user tells it: first what is asked, then the rest, a sentence at a time, the options at once."""
-    text, has_options, options = problem.partition("\nA. ")
-    sentences = [part.strip() for part in re.split(r"(?<=[.?!])\s+(?=[A-Z\d])", text) if part.strip()]
-    asked = len(sentences) - 1  # of several questions the last one, without one the last sentence
-    for number, sentence in enumerate(sentences):
-        if "?" in sentence:
-            asked = number
-    question = sentences.pop(asked)
-    steps = [question, *sentences]
-    if has_options:
-        steps.append(f"A. {options}")
-    return steps
 
 
 def read_problems(file: Path) -> dict[str, str]:

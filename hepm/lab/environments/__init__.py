@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Ask: TypeAlias = Callable[[Object], Object]
 """Gives the chat completion for the body of a request."""
-FROM_SOURCE: Final = ("acebench", "toolsandbox", "tau-bench", "userrl", "users", "recorded", "questions-files")
+FROM_SOURCE: Final = ("acebench", "toolsandbox", "tau-bench", "userrl", "users-played", "recorded", "questions-files")
 """What runs from its authors' checkout, or on files, begins so."""
 Schema: TypeAlias = Mapping[str, Any]
 """A tool as endpoints take it: {"type": "function", "function": {"name", "description", "parameters"}}."""
@@ -122,15 +122,6 @@ class PlayedUser(Environment, Protocol):
         ...
 
 
-@runtime_checkable
-class ScriptedEnvironment(Environment, Protocol):
-    """An environment that brings an agent, which no model plays: the model "scripted" of a bench."""
-
-    def scripted(self, task: Task) -> Ask:
-        """The agent of one run of a task; what it does depends on the requests alone."""
-        ...
-
-
 def endpoint_of_user(environment: str, does: str) -> Endpoint:
     """The model HEPM_USER_MODEL, at `Endpoint.of_user`; `does` says what the environment needs it for.
 
@@ -171,8 +162,7 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
         for part in parts:
             makers[published.name_of(benchmark, part)] = partial(published.published, benchmark, part, source)
 
-    makers["users"] = partial(collaboration.UsersEnvironment, source)
-    makers["users-played"] = partial(collaboration.PlayedUsersEnvironment, source)
+    makers["users-played"] = partial(collaboration.UsersEnvironment, source)
     makers["functions"] = functions.HiddenFunctions
     makers["recorded"] = partial(recorded.RecordedRuns, source)
     for name in ("questions", "questions-files"):

@@ -214,12 +214,6 @@ def test_gold_and_none_ask_no_model(model: str, success: float, loopback: Loopba
     assert not loopback.requests
 
 
-def test_an_environment_without_an_agent_says_so(tmp_path: Path) -> None:
-    answer = quick("bench", "functions", "--model", "scripted", cwd=tmp_path)
-    assert answer.code == 1
-    assert "functions brings no scripted agent" in answer.err
-
-
 def test_a_dry_run_asks_and_leaves_nothing_and_goes_by_the_runs_that_are_there(
     clerks: Loopback, tmp_path: Path
 ) -> None:

@@ -20,11 +20,12 @@ import pytest
 from hepm import Memory
 from hepm.cli import main
 from tests.lab.bench.parcels import customer_or_clerk, learner
-from tests.lab.collaboration.test_collaboration import PLAYED, both
+from tests.lab.collaboration.test_collaboration_simulator import everyone
 from tests.loopback import Loopback, Script
 from tests.runs import exported_runs
 
 AT_ONCE = 3
+PLAYED = {"HEPM_USER_MODEL": "player"}
 SILENT, TALKING = "tests.lab.bench.parcels:Parcels", "tests.lab.bench.parcels:TalkingParcels"
 REFLECTING = ("--arms", "off,hybrid,reflexion", "--learn-from", "online", "--trials", "2")
 
@@ -54,7 +55,7 @@ class Bench:
 BENCHES = {
     "users who speak": Bench((TALKING, "--arms", "off,hybrid", "--tasks", "l*-Ada,l*-Ben")),
     "rounds": Bench((SILENT, "--rounds", "3", "--rollouts", "4", "--tasks", "l*"), learner, learns=True),
-    "users of a model": Bench(("users-played", "--tasks", "2", "--trials", "2"), both, env=PLAYED),
+    "users of a model": Bench(("users-played", "--tasks", "2", "--trials", "2"), everyone, env=PLAYED),
     "reflection with users who speak": Bench((TALKING, *REFLECTING)),
 }
 

@@ -1,40 +1,34 @@
-"""`hepm bench users --arms mem0` with the release of mem0 from PyPI, in a process of its own."""
+"""`hepm bench users-played --arms mem0` with the release of mem0 from PyPI, in a process of its own."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from hepm.lab.bench.folder import Folder
-from hepm.lab.bench.models import Model
-from hepm.lab.collaboration.script import scripted
-from hepm.lab.collaboration.users import RuleUser
-from tests.lab.collaboration.test_collaboration import bench_of
+from tests.lab.collaboration.test_collaboration import effort_and_length
+from tests.lab.collaboration.test_collaboration_simulator import collaborate, everyone
+from tests.loopback import Loopback, Reply, Request, completion
 
 
 @pytest.mark.soak
-def test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_and_are_paid_once(tmp_path):
-    asked: list[str] = []
+def test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_and_are_paid_once(
+    loopback: Loopback, tmp_path: Path
+) -> None:
+    told: list[str] = []
 
-    def model(body):
-        if "response_format" not in body:
-            return scripted(body)
-        said = body["messages"][-1]["content"].partition("## New Messages\nuser: ")[2].splitlines()[0]
-        asked.append(said)
-        facts = {"memory": [{"id": "0", "text": said}]}
-        return {"choices": [{"message": {"role": "assistant", "content": json.dumps(facts)}}]}
+    def model(request: Request) -> Reply:
+        # mem0 asks for a JSON object, hepm for one of a schema.
+        if request.body.get("response_format", {}).get("type") != "json_object":
+            return everyone(request)
+        said = request.body["messages"][-1]["content"].partition("## New Messages\nuser: ")[2].splitlines()[0]
+        told.append(said)
+        return completion(json.dumps({"memory": [{"id": "0", "text": said}]}))
 
-    user = RuleUser("Ada", ("bullets", "no emoji", "no exclamation"))
-
-    def efforts() -> list[int]:
-        with Folder(tmp_path / "f", {}) as folder:
-            made = bench_of([user], folder, ["mem0"], sessions=2)
-            made.play(Model(lambda task: model, folder))
-        assert made.failed == {}
-        return [len(made.episodes[key].enforced) for key in sorted(made.episodes)]
-
-    assert efforts() == [1, 0]
-    # By hand: two turns in the first session and one in the second; the repeated command takes them from the folder.
-    assert len(asked) == 3
-    assert efforts() == [1, 0]
-    assert len(asked) == 3
-    assert "bullet" in asked[1]
+    loopback.script = model
+    only = ("--arms", "mem0", "--tasks", "1", "--trials", "2", "--concurrency", "1")
+    for _ in range(2):  # the repeated command takes all from the folder
+        found = collaborate(loopback, tmp_path / "f", *only).json["arms"]["mem0"]
+        assert effort_and_length(found) == [(1, 5), (0, 3)]
+        # By hand: two turns in the first session and one in the second.
+        assert len(told) == 3
+    assert "I want: " in told[1]

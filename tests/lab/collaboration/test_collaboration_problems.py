@@ -5,8 +5,7 @@ import json
 import pytest
 
 from hepm.errors import InputError
-from hepm.lab.collaboration.problems import is_answered, problem_of, read_problems, steps_of
-from tests.faults.command import quick
+from hepm.lab.collaboration.problems import problem_of, read_problems
 
 MATH_500 = {"problem": "What is $1+1$?", "solution": "It is $\\boxed{2}$.", "answer": "2", "subject": "Algebra"}
 MATH_HARD = {
@@ -59,33 +58,6 @@ def test_a_file_of_another_form_is_refused(tmp_path, name, text):
         read_problems(tmp_path / name)
 
 
-@pytest.mark.parametrize("right", ["B", "(B)", "**Answer:** (B) Asthma", "The answer is asthma."])
-def test_a_choice_is_answered_by_its_letter_or_its_text(right):
-    assert is_answered("B. Asthma", right)
-
-
-@pytest.mark.parametrize("wrong", ["A", "The answer is A.", "B. Asthma and A. Gout are the options.", "Both fit."])
-def test_a_list_of_options_answers_no_choice(wrong):
-    assert not is_answered("B. Asthma", wrong)
-
-
-def test_thousands_are_the_same_with_and_without_commas():
-    assert is_answered("12,000", "It is 12000.")
-    assert is_answered("12000", "It is 12,000.")
-
-
-def test_options_are_told_at_once_after_the_rest():
-    told = steps_of("He coughs. What is it?\nA. Gout\nB. Asthma")
-    assert told == ["What is it?", "He coughs.", "A. Gout\nB. Asthma"]
-
-
 def test_no_problem_comes_again_before_all_came():
     problems = {str(number): "" for number in range(20)}
     assert {problem_of(session, problems=problems) for session in range(1, 21)} == problems.keys()
-
-
-def test_the_scripted_agent_refuses_problems_of_files(tmp_path):
-    (tmp_path / "mmlu.csv").write_text(MMLU)
-    answer = quick("bench", "users", "--model", "scripted", "--source", tmp_path / "mmlu.csv", cwd=tmp_path)
-    assert answer.code == 1
-    assert "our own problems" in answer.err

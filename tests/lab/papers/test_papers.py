@@ -151,11 +151,11 @@ def test_a_source_that_no_bench_has_is_refused_by_name(tmp_path: Path) -> None:
 MADE = """
 title = "Two desks of users"
 [bench.one]
-env = "users"
+env = "users-played"
 tasks = "2"
 trials = 3
 [bench.two]
-env = "users"
+env = "users-played"
 tasks = "1"
 trials = 3
 seed = 1
@@ -184,9 +184,11 @@ rows = {"notes 1" = "session 1", "notes 2" = "session 2", "notes 3" = "session 3
 """
 
 
-def test_a_row_can_be_the_mean_of_benches_or_a_session_of_an_arm(tmp_path: Path) -> None:
+def test_a_row_can_be_the_mean_of_benches_or_a_session_of_an_arm(loopback: Loopback, tmp_path: Path) -> None:
+    loopback.script = everyone
     (tmp_path / "users.toml").write_text(MADE)
-    made = quick("papers", tmp_path / "users.toml", "--model", "scripted", "--json", cwd=tmp_path)
+    known = ("--model", "small", "--user-model", "player", "--base-url", loopback.url, "--json")
+    made = quick("papers", tmp_path / "users.toml", *known, cwd=tmp_path)
     assert made.code == 0, made.err
     effort, differences = made.json["tables"]
     one, overall = (row["ours"] for row in effort["rows"])
@@ -226,7 +228,7 @@ def test_a_file_of_tables_that_cannot_be_played_is_one_sentence(changed: str, sa
     text = re.sub(rf"^{key} = .*\n", "", MADE, count=1, flags=re.MULTILINE)
     place = "[[table.part]]\n" if key == "bench" else "[bench.one]\n"
     (tmp_path / "users.toml").write_text(text.replace(place, f"{place}{changed}\n", 1))
-    answer = quick("papers", "users.toml", "--table", "1", "--model", "scripted", cwd=tmp_path)
+    answer = quick("papers", "users.toml", "--table", "1", "--model", "gold", cwd=tmp_path)
     assert answer.code in (1, 2)
     assert said in " ".join(answer.err.split())
     assert "Traceback" not in answer.err
