@@ -137,7 +137,10 @@ class UserBench(Bench):
             facts = self._mem0[key.task]
             stream.memory.says = lambda: facts.recalled(episode.last.message)
             asked = key._replace(arm="mem0, memory")
-            episode.heard = partial(facts.add, complete=self._model.recorded(asked, task))
+            complete = self._model.recorded(asked, task)
+            # What mem0 asks names no model.
+            named = {"model": self.endpoint.model}
+            episode.heard = partial(facts.add, complete=lambda body: complete(named | body))
         self.episodes[key] = episode
         return episode
 

@@ -27,8 +27,9 @@ def test_facts_that_mem0_takes_of_each_turn_reach_the_agent_in_the_next_session_
     loopback.script = model
     only = ("--arms", "mem0", "--tasks", "1", "--trials", "2", "--concurrency", "1")
     for _ in range(2):  # the repeated command takes all from the folder
-        found = collaborate(loopback, tmp_path / "f", *only).json["arms"]["mem0"]
-        assert effort_and_length(found) == [(1, 5), (0, 3)]
+        answer = collaborate(loopback, tmp_path / "f", *only)
+        assert answer.json["failed"] == {}
+        assert effort_and_length(answer.json["arms"]["mem0"]) == [(1, 5), (0, 3)]
         # By hand: two turns in the first session and one in the second.
         assert len(told) == 3
     assert "I want: " in told[1]
