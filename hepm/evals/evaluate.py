@@ -27,15 +27,17 @@ from hepm.evals.metrics import (
     values_of,
 )
 from hepm.evals.report import (
+    FEWEST_EVENTS,
+    FEWEST_FAMILIES,
     DomainReport,
     EvalOptions,
     EvalReport,
     EvalSettings,
     MethodDifference,
     MethodScores,
-    with_verdict,
+    verdict_of,
 )
-from hepm.evals.sampling import DIVERGENCES, FOLDS, PREDICTED, Sample
+from hepm.evals.sampling import FOLDS, sample_of
 from hepm.ingest.side_by_side import answers_in_order
 
 _Answers: TypeAlias = dict[str, tuple[list[int], Sequence[Hint]]]
@@ -65,17 +67,10 @@ def evaluate(
     if options.assume_success:
         domains = [replace(domain, runs=[*map(_assume_success, domain.runs)]) for domain in domains]
     _check_labels(domains)
-    domains = [by_request(domain) for domain in domains]
-    sample = Sample.of(domains) if options.sample else Sample(domains)
-    # A sample has folds of its own, in which a memory predicts more calls.
-    if not sample.whole:
-        options = replace(options, folds=FOLDS)
-    # Differences need a reference that was measured.
-    if all(method.name != options.reference for method in methods):
-        options = replace(options, reference=methods[0].name)
+    settings, domains = _settings([by_request(domain) for domain in domains], methods, options)
 
-    results = [_Measured(domain, options) for domain in sample.domains]
-    to_ask = [(result, asked) for result in results for asked in result.to_ask(sample)]
+    results = [_Measured(domain, settings) for domain in domains]
+    to_ask = [(result, asked) for result in results for asked in result.to_ask()]
     if sum(len(asked.split.train) for _, asked in to_ask) < _WORTH_RUNS:
         processes = 1
     answers_of = partial(_answers, methods, options.k)
@@ -91,7 +86,7 @@ def evaluate(
     # Domains are resampled with seeds of their own, numbered by name: the order of the files must not change figures.
     for number, result in enumerate(sorted(measured, key=lambda result: result.domain.name)):
         result.resample([options.seed, number])
-    return _report(measured, skipped, methods, _settings(domains, sample, options))
+    return _report(measured, skipped, methods, settings)
 
 
 def _check_labels(domains: Sequence[Domain]) -> None:
@@ -108,21 +103,31 @@ def _check_labels(domains: Sequence[Domain]) -> None:
         raise InputError(f"none of the {len(labels)} runs succeeded, so nothing shows a good way; add successful runs.")
 
 
-def _settings(domains: Sequence[Domain], sample: Sample, options: EvalOptions) -> EvalSettings:
-    """The options and the numbers of runs; a run counts once, in however many domains it is."""
-    # Of domains that show the same runs twice, one counts.
+def _settings(
+    domains: Sequence[Domain], methods: Sequence[Method], options: EvalOptions
+) -> tuple[EvalSettings, Sequence[Domain]]:
+    """The options with the numbers of runs, and the domains to measure; a run counts once, in however many it is."""
     labels = [run.success for domain in counted(domains) for run in domain.runs]
-    sampled = None
-    if not sample.whole:
-        sampled = sum(len(domain.runs) for domain in counted(sample.domains))
-    return EvalSettings(**asdict(options), runs=len(labels), unlabelled=labels.count(None), sampled=sampled)
+    settings = EvalSettings(**asdict(options), runs=len(labels), unlabelled=labels.count(None))
+    # Differences need a reference that was measured.
+    if all(method.name != options.reference for method in methods):
+        settings = replace(settings, reference=methods[0].name)
+    sample = sample_of(domains) if options.sample else domains
+    if sample is not domains:
+        runs = sum(len(domain.runs) for domain in counted(sample))
+        settings = replace(settings, folds=FOLDS, run_folds=FOLDS, sampled=runs)
+    return settings, sample
 
 
 def _report(
     measured: Sequence[_Measured], skipped: Mapping[str, str], methods: Sequence[Method], settings: EvalSettings
 ) -> EvalReport:
+    # Of domains that show the same runs twice, one counts.
+    counts = [result for result in measured if result.domain in [*counted(result.domain for result in measured)]]
+    events = sum(len(result.events) for result in counts)
+    families = sum(result.families for result in counts)
     report = EvalReport(
-        domains={result.domain.name: result.report(settings) for result in measured},
+        domains={result.domain.name: result.report() for result in measured},
         macro={method.name: _scores(measured, method.name, settings.reference) for method in methods},
         rescue=_pooled([result.hints[False] for result in measured], settings),
         rescue_seen=_pooled([result.hints[True] for result in measured], settings),
@@ -130,11 +135,9 @@ def _report(
         skipped=skipped,
         settings=settings,
         verdict="",
+        enough=events >= FEWEST_EVENTS and families >= FEWEST_FAMILIES,
     )
-    added = [report.domains[domain.name] for domain in counted(result.domain for result in measured)]
-    events = sum(domain.events for domain in added)
-    families = sum(domain.families for domain in added)
-    return with_verdict(report, events=events, families=families)
+    return replace(report, verdict=verdict_of(report, events=events, families=families))
 
 
 class _Asked(NamedTuple):
@@ -176,35 +179,34 @@ class _Measured:
 
     Attributes:
         events: The predicted calls, in order of the ranks.
+        families: Of the predicted calls, not of all runs.
         hints: By method, with the families out of memory, and (True) with the failed run alone out of memory; none if
             failed runs are not looked at.
     """
 
-    def __init__(self, domain: Domain, options: EvalOptions) -> None:
+    def __init__(self, domain: Domain, settings: EvalSettings) -> None:
         self.domain = domain
         self.events: list[Event] = []
+        self.families = 0
         self.hints: dict[bool, defaultdict[str, Hints]] = {False: defaultdict(Hints), True: defaultdict(Hints)}
-        self._options = options
+        self._settings = settings
         self._ranks: defaultdict[str, list[int]] = defaultdict(list)
         self._failures: Failures | None = None
         self._divergences: Sequence[DivergencePoint] = ()
         if not domain.derived:
             self._divergences, self._failures = find_divergences(domain.runs)
 
-    def to_ask(self, sample: Sample) -> Iterator[_Asked]:
+    def to_ask(self) -> Iterator[_Asked]:
         """What its memories are asked; `take` has the answers, in this order."""
-        splits = {False: [*by_family(self.domain.runs, self._options.folds)]}
+        splits = [(split, False) for split in by_family(self.domain.runs, self._settings.folds)]
         # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
-        if self._failures and self._options.seen:
-            splits[True] = [*(by_run(self.domain.runs) if sample.whole else by_run(self.domain.runs, FOLDS))]
-        diverged = [divergence.event.run for divergence in self._divergences]
-        for seen, all_splits in splits.items():
-            for split in sample.some_splits(all_splits, diverged):
-                won = [event for run in split.test if run.success for event in run.events]
-                tested = set(split.test)
-                here = [divergence for divergence in self._divergences if divergence.event.run in tested]
-                some = sample.some(won, PREDICTED), sample.some(here, DIVERGENCES)
-                yield _Asked(split, *some, seen, hinted=self._failures is not None)
+        if self._failures and self._settings.seen:
+            splits += [(split, True) for split in by_run(self.domain.runs, self._settings.run_folds)]
+        for split, seen in splits:
+            won = [event for run in split.test if run.success for event in run.events]
+            tested = set(split.test)
+            here = [divergence for divergence in self._divergences if divergence.event.run in tested]
+            yield _Asked(split, won, here, seen, hinted=self._failures is not None)
 
     def take(self, asked: _Asked, answers: _Answers) -> None:
         """Keep what the methods said to one memory's questions."""
@@ -221,20 +223,21 @@ class _Measured:
     def resample(self, seed: Sequence[int]) -> None:
         """Draw families; the draws are the same for every method, so that differences between them are paired."""
         self._bootstrap = Bootstrap([event.run.family for event in self.events], seed=seed)
+        self.families = self._bootstrap.families
 
     def means(self, method: str) -> tuple[FloatArray, FloatArray]:
         """Of METRICS over the events, shape (4,), and of each draw, shape (B, 4)."""
         values_EM = values_of(np.array(self._ranks[method], dtype=np.int64))
         return values_EM.mean(axis=0), self._bootstrap.means(values_EM)
 
-    def report(self, options: EvalOptions) -> DomainReport:
+    def report(self) -> DomainReport:
         """Scores of each method in this domain; `resample` comes first."""
         return DomainReport(
             events=len(self.events),
-            families=self._bootstrap.families,  # of the predicted calls, not of all runs
-            methods={name: _scores([self], name, options.reference) for name in self._ranks},
-            rescue=_pooled([self.hints[False]], options),
-            rescue_seen=_pooled([self.hints[True]], options),
+            families=self.families,
+            methods={name: _scores([self], name, self._settings.reference) for name in self._ranks},
+            rescue=_pooled([self.hints[False]], self._settings),
+            rescue_seen=_pooled([self.hints[True]], self._settings),
             failures=self._failures,
             grouped=self.domain.grouped,
         )
@@ -280,12 +283,10 @@ def _assume_success(run: DomainRun) -> DomainRun:
 
 def _why_nothing(domain: Domain) -> str:
     """Why no call of a domain could be predicted, as half a sentence."""
-    tested = [run for run in domain.runs if run.success and run.events]
-    if not tested:
+    families = {run.family for run in domain.runs if run.success and run.events}
+    if not families:
         return "no successful run calls two tools, so no next tool can be predicted"
-    families = {run.family for run in tested}
-    number = "one task family" if len(families) == 1 else "too few task families"
     return (
-        f"its successful runs are of {number} ({', '.join(sorted(families)[:3])}), and at least two are needed: "
-        "one to remember, another to predict"
+        f"its successful runs are of too few task families ({', '.join(sorted(families)[:3])}), and at least two are "
+        "needed: one to remember, another to predict"
     )

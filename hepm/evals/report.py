@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
 from rich.console import Group, RenderableType
@@ -34,6 +34,8 @@ class EvalOptions:
     """How to evaluate.
 
     Attributes:
+        folds: Parts of the families, each predicted from the others.
+        run_folds: Parts of the runs, for failed runs with themselves alone out of memory.
         k: Maximum number of tools in a hint.
         reference: The method that others are compared with; the first one if it is not measured.
         seen: Whether to look at failed runs with themselves alone out of memory, too (see `by_run`).
@@ -41,6 +43,7 @@ class EvalOptions:
     """
 
     folds: int = 5
+    run_folds: int = 10
     k: int = 2
     seed: int = 0
     reference: str = "first-order"
@@ -160,97 +163,56 @@ def _judged(measured: Iterable[str]) -> str:
     return names[0]
 
 
-def with_verdict(report: EvalReport, *, events: int, families: int) -> EvalReport:
-    """The report, with whether memory would have helped these agents, by how much and on which tools.
-
-    Or with the sentence that there are too few runs, and how many are needed.
+def verdict_of(report: EvalReport, *, events: int, families: int) -> str:
+    """Whether memory would have helped these agents, by how much; or how many runs are missing to say so.
 
     Args:
         events, families: Of all domains, no run counted twice.
     """
-    if events >= FEWEST_EVENTS and families >= FEWEST_FAMILIES:
-        return replace(report, verdict=_verdict(report, events))
-    runs = report.settings.runs
-    missing = [(FEWEST_EVENTS - events) * runs / events, (FEWEST_FAMILIES - families) * runs / families]
-    found = (
-        f"Too few runs to say whether memory would have helped: {count_of(events, 'call')} of "
-        f"{count_of(families, 'task family', 'task families')} could be predicted, and below {FEWEST_EVENTS} calls of "
-        f"{FEWEST_FAMILIES} families chance decides. About {count_of(math.ceil(max(missing)), 'more run')} like these "
-        "are needed, of other tasks; --json prints the figures of these."
-    )
-    return replace(report, verdict=found + _notes(report, events), enough=False)
-
-
-def _notes(report: EvalReport, events: int) -> str:
-    notes = ""
+    settings = report.settings
+    if events < FEWEST_EVENTS or families < FEWEST_FAMILIES:
+        missing = max((FEWEST_EVENTS - events) / events, (FEWEST_FAMILIES - families) / families)
+        sentences = [
+            f"Too few runs to say whether memory would have helped: {count_of(events, 'call')} of "
+            f"{count_of(families, 'task family', 'task families')} could be predicted, and below {FEWEST_EVENTS} calls "
+            f"of {FEWEST_FAMILIES} families chance decides. About "
+            f"{count_of(math.ceil(missing * settings.runs), 'more run')} like these are needed, of other tasks; --json "
+            "prints the figures of these."
+        ]
+    else:
+        # One verdict is about one method.
+        method = _judged(report.macro)
+        cases = {
+            "Where it holds other runs of the task, memory": report.rescue_seen.get(method),
+            "On new tasks, memory": report.rescue.get(method),
+        }
+        sentences = [_by_hints(case, found, method) for case, found in cases.items() if found and _enough(found)]
+        if not sentences:
+            sentences.append(_by_prediction(report, method))
     if any(domain.grouped for domain in report.domains.values()):
-        notes = " Task ids hardly repeat in these runs: requests were grouped by likeness."
-    return notes + _sampled(report.settings, events)
-
-
-def _verdict(report: EvalReport, events: int) -> str:
-    """Of enough runs."""
-    # One sentence is about one method.
-    method = _judged(report.macro)
-    notes = _notes(report, events)
-    seen = report.rescue_seen.get(method)
-    unseen = report.rescue.get(method)
-    cases: list[tuple[RescueAndHarm, str]] = []
-    if seen is not None and _enough(seen):
-        cases.append((seen, "with other runs of the task in memory"))
-    if unseen is not None and _enough(unseen):
-        cases.append((unseen, "without"))
-    # Without the other case there is nothing to tell it apart from.
-    if len(cases) == 1:
-        cases = [(cases[0][0], "with other runs of their task families out of memory")]
-    if cases:
-        return _by_hints(cases, method) + notes
-    return _by_prediction(report, method) + notes
+        sentences.append("Task ids hardly repeat in these runs: requests were grouped by likeness.")
+    if settings.sampled is not None:
+        sentences.append(
+            f"This is a sample of {settings.sampled:,} of {settings.runs:,} runs, with {events:,} calls; --all "
+            "measures every call."
+        )
+    return " ".join(sentences)
 
 
 def _enough(measured: RescueAndHarm) -> bool:
     return measured.divergences >= FEWEST_DIVERGENCES and measured.families >= FEWEST_FAMILIES
 
 
-def _sampled(settings: EvalSettings, events: int) -> str:
-    if settings.sampled is None:
-        return ""
-    runs = f"all {settings.runs:,}"
-    if settings.sampled != settings.runs:
-        runs = f"{settings.sampled:,} of {settings.runs:,}"
+def _by_hints(case: str, measured: RescueAndHarm, method: str) -> str:
+    gain = measured.interval["gain"]
+    # 0 where the interval holds 0: chance cannot be excluded.
+    sign = int(gain.low > 0) - int(gain.high < 0)
     return (
-        f" This is a sample: {events:,} calls were predicted, from memories of {runs} runs; --all measures every call."
+        f"{case} {_WOULD_HAVE[sign]}: at {measured.divergences} points where a failed run left the way of a successful "
+        f"one, hints of {method} (at most {count_of(measured.k, 'tool')}) held the better tool and not the chosen one "
+        f"in {measured.rescue:.0%} and the reverse in {measured.misled:.0%} ({_points(measured.gain)} points, 95 % "
+        f"interval {_points(*gain)}); in successful runs they lacked the tool called next in {measured.harm:.0%}."
     )
-
-
-def _by_hints(cases: Sequence[tuple[RescueAndHarm, str]], method: str) -> str:
-    first = cases[0][0]
-    signs = [_sign(measured.interval["gain"]) for measured, _ in cases]
-    opening = f"Memory {_WOULD_HAVE[signs[0]]}"
-    # "would have helped ... where it holds other runs of the task, and would not have ... where it does not".
-    if len(set(signs)) > 1:
-        unseen = _WOULD_HAVE[signs[1]].replace("these agents", "them")
-        opening += f" where it holds other runs of the task, and {unseen} where it does not"
-    shares = ", and ".join(
-        f"in {measured.rescue:.0%} and the reverse in {measured.misled:.0%} {memory} "
-        f"({_points(measured.gain)} points, 95 % interval {_points(*measured.interval['gain'])})"
-        for measured, memory in cases
-    )
-    harm = " and ".join(f"{measured.harm:.0%}" for measured, _ in cases)
-    return (
-        f"{opening}: at {first.divergences} points where a failed run left the way of a successful one, hints of "
-        f"{method} (at most {count_of(first.k, 'tool')}) held the better tool and not the chosen one {shares}; "
-        f"in successful runs they lacked the tool called next in {harm}."
-    )
-
-
-def _sign(gain: Interval) -> int:
-    """1 or -1 where the interval excludes 0, else 0: chance cannot be excluded."""
-    if gain.low > 0:
-        return 1
-    if gain.high < 0:
-        return -1
-    return 0
 
 
 def _by_prediction(report: EvalReport, method: str) -> str:
@@ -267,10 +229,7 @@ def _by_prediction(report: EvalReport, method: str) -> str:
         reference = report.macro[settings.reference].values[metric]
         hits += f" against {reference:.0%} for {settings.reference}"
         hits += f" ({_points(ahead.value)} points, {_points(*ahead.interval)})"
-    diverged = 0
-    if method in report.rescue:
-        diverged = report.rescue[method].divergences
-    few = f"{count_of(diverged, 'failed run')} left the way of a successful one, which is too few to judge"
+    few = f"fewer than {FEWEST_DIVERGENCES} failed runs left the way of a successful one, which is too few to judge"
     return f"{opening}: {hits}, and {few}."
 
 
@@ -283,17 +242,12 @@ def tables(report: EvalReport) -> RenderableType:
     """The verdict, then each domain, the mean over them, rescue and harm."""
     settings = report.settings
     parts: list[RenderableType] = [Text(report.verdict, style="bold")]
-    measured = report.domains.items() if report.enough else ()
-    for name, domain in measured:
-        title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
-        if domain.grouped:
-            title += " (requests grouped by likeness)"
-        parts.append(_scores(title, domain.methods, settings.reference))
-        if domain.failures:
-            parts.append(Text(_ways(domain.failures)))
-    if len(measured) > 1:
-        parts.append(_scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference))
     if report.enough:
+        for name, domain in report.domains.items():
+            title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
+            parts.append(_scores(title, domain.methods, settings.reference))
+        if len(report.domains) > 1:
+            parts.append(_scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference))
         parts += _rescue(report.rescue, "task unseen: its family is out of memory")
         parts += _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
     for name, reason in report.skipped.items():
@@ -301,17 +255,6 @@ def tables(report: EvalReport) -> RenderableType:
     if settings.unlabelled:
         parts.append(Text(f"{settings.unlabelled:,} of {settings.runs:,} runs have no outcome and were left out."))
     return Group(*parts)
-
-
-def _ways(failures: Failures) -> str:
-    """What the failed runs of a domain did, in a sentence."""
-    if not failures.runs:
-        return "no failed run"
-    return (
-        f"{failures.runs:,} failed runs: {failures.diverged:,} left the way of a successful run for another "
-        f"tool, {failures.same_way:,} took the same tools as far as they went, {failures.unsolved:,} ran tasks "
-        "that no run solved"
-    )
 
 
 def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> Table:
@@ -329,32 +272,21 @@ _RESCUE_COLUMNS: Final = {
     "95 %": "{0[1].interval[gain].low:+.3f} … {0[1].interval[gain].high:+.3f}",
     "harm": "{0[1].harm:.3f}",
     "silent": "{0[1].silent:.3f}",
+    "warned": "{0[1].warned:.3f}",
 }
 
 
-def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> Iterator[RenderableType]:
-    """A table of rescue and harm, and how often the judged method warned."""
+def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> list[Table]:
+    """A table of rescue and harm, where there are enough divergences to compare hints."""
     first = next(iter(by_method.values()), None)
-    if first is None or not first.divergences:
-        return
-    if not _enough(first):
-        yield Text(
-            f"{memory}; {count_of(first.divergences, 'failed run')} of "
-            f"{count_of(first.families, 'task family', 'task families')} left the way of a successful one: too few to "
-            f"compare hints, which takes {FEWEST_DIVERGENCES} of {FEWEST_FAMILIES}"
-        )
-        return
+    if first is None or not _enough(first):
+        return []
     title = (
         f"{memory}; hints of at most {first.k} at {first.divergences:,} points of {first.families:,} task families "
         "where a failed run left the way of a successful one"
     )
     # "misled" and "rescue" leave "both" and "neither" out: they do not add up to 1.
-    yield rows_table(title, _RESCUE_COLUMNS, by_method.items())
-    name = _judged(by_method)
-    judged = by_method[name]
-    if judged.warned or judged.warned_better:
-        warned = f"warned of the chosen tool in {judged.warned:.0%} and of the better one in {judged.warned_better:.0%}"
-        yield Text(f"{name} {warned}")
+    return [rows_table(title, _RESCUE_COLUMNS, by_method.items())]
 
 
 def table_of(title: str, first: str, *numbers: str) -> Table:

@@ -58,7 +58,6 @@ def test_the_report_says_that_requests_were_grouped() -> None:
     (found,) = report.to_json()["domains"].values()
     assert (found["grouped"], found["families"]) == (True, len(WISHES))
     assert report.verdict.endswith("requests were grouped by likeness.")
-    assert "requests grouped by likeness" in _printed(report)
     assert "likeness" not in evaluate([log(task="t")], find_methods(["first-order"]), EvalOptions()).verdict
 
 

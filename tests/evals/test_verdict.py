@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hepm.evals.metrics import Interval, RescueAndHarm
-from hepm.evals.report import DomainReport, EvalReport, EvalSettings, MethodDifference, MethodScores, with_verdict
+from hepm.evals.report import DomainReport, EvalReport, EvalSettings, MethodDifference, MethodScores, verdict_of
 
 RESCUE = RescueAndHarm(
     k=2,
@@ -48,46 +48,34 @@ def sentence(
         settings=EvalSettings(runs=6),
         verdict="",
     )
-    return with_verdict(report, events=events, families=families).verdict
+    return verdict_of(report, events=events, families=families)
 
 
 def test_memory_would_have_helped() -> None:
     assert sentence() == (
-        "Memory would have helped these agents: at 40 points where a failed run left the way of a successful one, "
-        "hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 50% and the reverse in 20% "
-        "with other runs of their task families out of memory (+30 points, 95 % interval +10 to +50); in "
-        "successful runs they lacked the tool called next in 25%."
+        "On new tasks, memory would have helped these agents: at 40 points where a failed run left the way of a "
+        "successful one, hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 50% and the "
+        "reverse in 20% (+30 points, 95 % interval +10 to +50); in successful runs they lacked the tool called next in "
+        "25%."
     )
 
 
-def test_the_seen_case_is_told_first_and_the_unseen_one_beside_it() -> None:
-    seen = replace(RESCUE, rescue=0.6, misled=0.1, gain=0.5, harm=0.2, interval={"gain": Interval(0.4, 0.6)})
-    assert sentence(seen=seen) == (
-        "Memory would have helped these agents: at 40 points where a failed run left the way of a successful one, "
-        "hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 60% and the reverse in 10% "
-        "with other runs of the task in memory (+50 points, 95 % interval +40 to +60), and in 50% and the reverse in "
-        "20% without (+30 points, 95 % interval +10 to +50); in successful runs they "
-        "lacked the tool called next in 20% and 25%."
-    )
-
-
-def test_help_on_seen_tasks_alone_is_not_claimed_for_new_ones() -> None:
+def test_known_tasks_are_told_first_and_what_helps_there_is_not_claimed_for_new_ones() -> None:
     unsure = replace(RESCUE, interval={"gain": Interval(-0.01, 0.6)})
-    assert sentence(rescue=unsure, seen=RESCUE).startswith(
-        "Memory would have helped these agents where it holds other runs of the task, and would not have helped them "
-        "measurably where it does not: at 40 points"
-    )
+    known, new = sentence(rescue=unsure, seen=RESCUE).split(" On new tasks, ")
+    assert known.startswith("Where it holds other runs of the task, memory would have helped these agents: at 40")
+    assert new.startswith("memory would not have helped these agents measurably: at 40 points")
 
 
 def test_memory_would_have_misled() -> None:
     worse = replace(RESCUE, rescue=0.1, misled=0.5, gain=-0.4, interval={"gain": Interval(-0.6, -0.2)})
     found = sentence(rescue=worse)
-    assert found.startswith("Memory would have confirmed these agents in their wrong turns")
+    assert found.startswith("On new tasks, memory would have confirmed these agents in their wrong turns")
 
 
 def test_an_interval_that_holds_zero_is_no_help() -> None:
     unsure = replace(RESCUE, interval={"gain": Interval(-0.01, 0.6)})
-    assert sentence(rescue=unsure).startswith("Memory would not have helped these agents measurably: ")
+    assert sentence(rescue=unsure).startswith("On new tasks, memory would not have helped these agents measurably: ")
 
 
 def test_of_too_few_runs_it_is_said_how_many_more_are_needed() -> None:
@@ -104,7 +92,7 @@ def test_few_divergences_are_named_and_not_judged() -> None:
     assert found.startswith(
         "Memory would have known what comes next, but whether that helps these agents cannot be told"
     )
-    assert found.endswith("and 1 failed run left the way of a successful one, which is too few to judge.")
+    assert found.endswith("fewer than 10 failed runs left the way of a successful one, which is too few to judge.")
     assert "helped" not in found
 
 
