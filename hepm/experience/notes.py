@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 from typing import Final, NamedTuple
 
 from hepm.experience.transcript import plain
@@ -38,11 +37,11 @@ now of on or please prefer preferred prefers reply replies respond response resp
 that's the their them they this to up use user users very want wants was were will with would you your
 """
 _EMPTY: Final = frozenset(_NO_WISH.split())
-SMALL: Final = frozenset(
-    {"again", "all", "any", "anymore", "bit", "both", "ever", "forward", "going", "kindly", "only", "too"}
-)
 # Beside a topic these say nothing of their own: "write long answers", "use metric units".
-_TELLING: Final = frozenset(("writ", "show", "using", "speak", "talk", "unit", "actually"))
+_SMALL_WORDS: Final = """
+again all any anymore bit both ever forward going kindly only too writ show using speak talk unit actually
+"""
+SMALL: Final = frozenset(_SMALL_WORDS.split())
 # Languages that are a topic; another one is a word like any other.
 LANGUAGE: Final = (
     r"(?:english|german|french|spanish|italian|portuguese|dutch|polish|russian|ukrainian|turkish|arabic|hebrew|hindi|"
@@ -56,7 +55,6 @@ _SHORT: Final = (
     r"(?:in|at most|no more than) (?:\w+ ){1,2}(?:sentences?|words?|lines?|paragraphs?)|"
     r"\w+ (?:sentences?|words?|lines?|paragraphs?) (?:at most|or (?:less|fewer)))\b"
 )
-_OPPOSITES: Final = {"not long": "short", "not short": "long"}
 _LONG: Final = (
     r"\b(?:longer|more (?:detailed|thorough|verbose|elaborate)|too (?:short|brief|terse)|"
     rf"(?<!too )(?<!so )(?<!less )(?<!be )long {_ANSWERS}|detailed {_ANSWERS}|in (?:more |full |great )?detail|"
@@ -153,7 +151,7 @@ class Wish:
         It has the same values of the same topics and the old one says nothing else, or it holds most of the old one's
         words; if these are one or two, they are half of its own.
         """
-        if self.negated != old.negated or (self.narrowed and not old.narrowed):
+        if self.negated != old.negated or (self.narrowed and not old.narrowed) or not old.numbers <= self.numbers:
             return False
         if old.topics and not old.others and old.topics.items() <= self.topics.items():
             return True
@@ -175,28 +173,22 @@ class Wish:
 @lru_cache(maxsize=1_024)  # each new line is compared with all old ones
 def wish_of(line: str) -> Wish:
     """Read a line."""
+    words = key_words(line)
     rest = line.casefold().replace("’", "'")
+    numbers = frozenset(_NUMBER.findall(rest))
     topics: dict[str, str] = {}
     for topic, value, pattern in _TOPICS:
-        if topic in topics:
-            continue
         match = pattern.search(rest)
-        if match is not None:
+        if match is not None and topic not in topics:
+            topics[topic] = value or match[0].split()[-1]
             # Taken out: what is left in the end are the line's other words.
             rest = pattern.sub(" ", rest)
-            negation = "not " if _negated(rest) else ""
-            said = negation + (value or match[0].split()[-1])
-            topics[topic] = _OPPOSITES.get(said, said)
-    others = key_words(line)
+    others = words
     if topics:
-        others = key_words(rest) - SMALL - _TELLING
-    narrowed = _CONDITION.search(line) is not None
-    numbers = frozenset(_NUMBER.findall(line.casefold()))
-    return Wish(key_words(line), topics, others, _negated(line), narrowed, numbers)
-
-
-def _negated(text: str) -> bool:
-    return any(map(_NEGATION.search, _words(text)))
+        others = key_words(rest) - SMALL
+    # "Don't be wordy" is short, and forbids nothing.
+    negated = any(map(_NEGATION.search, _words(rest)))
+    return Wish(words, topics, others, negated, _CONDITION.search(line) is not None, numbers)
 
 
 def covers(line: str, old: str) -> bool:
@@ -205,24 +197,8 @@ def covers(line: str, old: str) -> bool:
 
 
 def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Old lines that neither one new line says, nor two together that say little else."""
-    gone: list[str] = []
-    for line in old:
-        if not any(covers(one, line) for one in new) and not _is_split(line, new):
-            gone.append(line)
-    return gone
-
-
-def _is_split(line: str, new: Sequence[str]) -> bool:
-    """Whether two new lines together hold the words of an old one, and little else."""
-    whole = wish_of(line)
-    shares: list[frozenset[str]] = []
-    for part in map(wish_of, new):
-        shared = part.words & whole.words
-        same_sense = part.negated == whole.negated and (whole.narrowed or not part.narrowed)
-        if same_sense and shared != whole.words and 2 * len(shared) >= max(len(part.words), 1):
-            shares.append(shared)
-    return any(one | other == whole.words for one, other in combinations(shares, 2))
+    """Old lines that no new one says."""
+    return [line for line in old if not any(covers(one, line) for one in new)]
 
 
 def gather(lines: Sequence[str], wishes: Iterable[str | Retraction]) -> list[str]:
@@ -234,26 +210,13 @@ def gather(lines: Sequence[str], wishes: Iterable[str | Retraction]) -> list[str
     for wish in wishes:
         if not isinstance(wish, str):
             now = [line for line in now if not _takes_back(wish.what, line)]
-            continue
-        new = wish_of(wish)
-        after: list[str] = []
-        for line in now:
-            old = wish_of(line)
-            if covers(line, wish) or _alike(new, old):
-                if new.numbers in (frozenset(), old.numbers):
-                    break  # it is said already
-            elif not covers(wish, line) and not new.contradicts(old):
-                after.append(line)
-        else:
+        elif not any(covers(line, wish) for line in now):
+            new = wish_of(wish)
+            after = [line for line in now if not covers(wish, line) and not new.contradicts(wish_of(line))]
             after.append(wish)
             if len(text_of(after)) <= NOTES_CHARS:
                 now = after
     return now
-
-
-def _alike(one: Wish, other: Wish) -> bool:
-    """Whether both want the same of one topic alone."""
-    return one.topic != "" and one.topic == other.topic and one.topics == other.topics
 
 
 class Retraction(NamedTuple):
@@ -265,10 +228,10 @@ class Retraction(NamedTuple):
 def _takes_back(what: str, line: str) -> bool:
     """Whether a line is what a user takes back: it is about the same topic, or has little else than the same words."""
     back, wish = wish_of(what), wish_of(line)
-    for topic in {back.topic, *(wish.topics.keys() & set(_words(what)))}:
-        said = wish.topics.get(topic, "").removeprefix("not ")
+    named = {back.topic, *_words(what)}
+    for topic, value in wish.topics.items():
         # Of "keep it short and put the price first", the price would be lost.
-        if (said and said == back.topics.get(topic, said).removeprefix("not ")) and not _COMPOUND.search(line):
+        if topic in named and back.topics.get(topic, value) == value and not _COMPOUND.search(line):
             return True
     shared = len(back.words & wish.words)
     return shared >= max(_COVERED * len(back.words), len(wish.words) / 2, min(2, len(wish.words))) and shared > 0

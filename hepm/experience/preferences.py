@@ -30,7 +30,7 @@ from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.records import MAX_LABEL
 from hepm.ingest.redact import Redactor
 from hepm.llm import Client, Estimate
-from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -41,7 +41,6 @@ RECALLED: Final = 3
 STEP: Final = "preferences"
 """Marks runs that were reflected on."""
 
-_MOST_READ: Final = 10 * NOTES_CHARS
 _TRIES: Final = 32  # as many writers may revise one user's notes at once
 
 
@@ -51,10 +50,6 @@ class Reflected:
 
     outcome: Literal["written", "unchanged", "refused", "forgotten"]
     notes: Notes | None
-
-
-_COUNTED_AS: Final = {"written": "new", "unchanged": "merged", "refused": "refused", "forgotten": "refused"}
-"""The field of a report that counts an outcome."""
 
 
 def runs_of_users(bank: LessonBank, namespace: str, user: str | None = None) -> list[str]:
@@ -108,11 +103,6 @@ class Preferences:
             turns, session = conversation.turns, conversation.id
         else:
             turns, session = read_messages(conversation), ""
-        return self._reflect(user, turns, session, False, namespace=namespace, model=model)
-
-    def _reflect(
-        self, user: str, turns: Sequence[Turn], session: str, stored: bool, *, namespace: str, model: Client | None
-    ) -> Reflected:
         # Before a model reads it, and before lines are made of it.
         redact = Redactor().text
         clean = [replace(turn, text=redact(turn.text)) for turn in turns]
@@ -124,7 +114,7 @@ class Preferences:
             return vetted(model.ask(reflection_question(user, lines, clean)), lines, clean)
 
         author = EXTRACTIVE if model is None else model.endpoint.model
-        done = self._revise(user, make, written_by=author, session=session, stored=stored, namespace=namespace)
+        done = self._revise(user, make, written_by=author, session=session, namespace=namespace)
         if session:
             self._bank.mark_done(STEP, [session], namespace=namespace)
         return done
@@ -144,18 +134,17 @@ class Preferences:
         report = DistillReport()
         runs = unseen(self._bank, namespace=namespace, again=again)
         for run in runs:
-            report += DistillReport(runs=1)
             try:
-                done = self._reflect(run.user, run.turns, run.id, True, namespace=namespace, model=model)
+                outcome = self.reflect(run.user, run, namespace=namespace, model=model).outcome
             except EndpointRefusedError:
                 raise
             except BudgetSpentError:
-                return report + DistillReport(runs=-1, unasked=1 + sum(1 for _ in runs))
+                return report + DistillReport(unasked=1 + sum(1 for _ in runs))
             except LlmError as error:
-                report += DistillReport(failed=((run.id, str(error)),))
+                report += DistillReport(runs=1, failed=((run.id, str(error)),))
             else:
-                counted = _COUNTED_AS[done.outcome]
-                report = replace(report, **{counted: getattr(report, counted) + 1})
+                written, unchanged = outcome == "written", outcome == "unchanged"
+                report += DistillReport(1, new=written, merged=unchanged, refused=not (written or unchanged))
             if on_progress is not None:
                 on_progress(report)
         return report
@@ -210,8 +199,8 @@ class Preferences:
         """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
         _check_user(user)
         # Before its lines are compared: long ones are cut, equal ones are one.
-        lines = lines_of(text[:_MOST_READ])
-        if len(text) > _MOST_READ or len(text_of(lines)) > NOTES_CHARS:
+        lines = lines_of(text)
+        if len(text_of(lines)) > NOTES_CHARS:
             raise InputError(f"the notes are too long; at most {NOTES_CHARS:,} characters are kept.")
 
         def make(before: Sequence[str], newest: int) -> Sequence[str]:
@@ -249,31 +238,24 @@ class Preferences:
         written_by: str,
         namespace: str,
         session: str = "",
-        stored: bool = False,
     ) -> Reflected:
-        """Write what `make` gives for the newest lines and version, again if another writer was faster.
-
-        If the session's run is known to be `stored`, nothing is written once it is gone.
-        """
-        begun = False
+        """Write what `make` gives for the newest lines and version, again if another writer was faster."""
+        begun = linked = False
         for _ in range(_TRIES):
             before = self._newest(user, namespace)
-            linked = bool(session and self._bank.store.find_known([session], namespace=namespace))
+            was_linked, linked = linked, bool(session and self._bank.outcomes([session], namespace=namespace))
             # Notes that were there at the last try, or a run that was, and are gone: someone forgot them meanwhile.
-            if (before is None and begun) or (stored and not linked):
+            if (before is None and begun) or (was_linked and not linked):
                 return Reflected("forgotten", before)
             begun = before is not None
-            stored = stored or linked
-            text, version = "", 0
-            if before is not None:
-                text, version = before.text, before.version
-            old = lines_of(text)
-            lines = make(old, version)
+            newest = before or Notes(user, "", version=0)
+            old = lines_of(newest.text)
+            lines = make(old, newest.version)
             if lines is None:
                 return Reflected("refused", before)
             if list(lines) == old:
                 return Reflected("unchanged", before)
-            after = Notes(user, text_of(lines), version + 1, written_by, session if linked else "")
+            after = Notes(user, text_of(lines), newest.version + 1, written_by, session if linked else "")
             changed = self._bank.change(LessonChange(put=[after.row()]), namespace=namespace)
             if after.id not in changed.refused:
                 # Not in one change: a version that is refused must not retire the one before.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, key_words, lost, text_of, wish_of
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, covers, key_words, lost, text_of, wish_of
 from hepm.experience.stated_preferences import SENTENCE_END
 from hepm.experience.transcript import within
 from hepm.ingest.transitions import without_hints
@@ -24,7 +24,6 @@ from hepm.types import Turn
 
 CONVERSATION_CHARS: Final = 20_000
 _LEAST_CHARS: Final = 150  # of a message that is cut
-_QUOTED: Final = 0.8  # share of a quotation's words that a message must hold
 
 LEXICAL_FLOOR: Final = 0.18
 DENSE_FLOOR: Final = 0.38
@@ -84,7 +83,7 @@ _REFLECT_SYSTEM: Final = (
     "what satisfies it. Look for messages in which the user corrects the agent or enforces a wish, and for the reply "
     "that they then accept: its form shows what satisfies them. Write nothing about the task at hand, and nothing that "
     "the user did not say or enforce. One wish a line, in a few words that an agent can act on; name the occasion "
-    "where it holds on some alone. Refine, combine or split lines where that helps; lose nothing that is still true. "
+    "where it holds on some alone. Refine or combine lines where that helps; lose nothing that is still true. "
     "Give: reasoning, in two or three sentences; notes, all lines, those that stay too, each with quote, the user's "
     'words of this conversation that it is from, letter by letter, or "" for what the notes say already; reply, words '
     'of the accepted reply, letter by letter, where the quote alone does not say it, else ""; refines, the line of the '
@@ -111,7 +110,7 @@ def _messages(turns: Iterable[Turn]) -> list[Turn]:
 
 def user_texts(turns: Iterable[Turn]) -> list[str]:
     """The user's messages."""
-    return [turn.text for turn in filter(_of_user, _messages(turns))]
+    return [turn.text for turn in _messages(turns) if turn.role == "user"]
 
 
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
@@ -127,33 +126,35 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
         return None
     messages = _messages(turns)
     old = {line.casefold(): line for line in lines}
-    gone: list[str] = []
-    for taken_back in answer.taken_back:
-        folded = cleaned(taken_back.text).casefold()
-        if folded in old and _shown(taken_back, messages):
-            gone.append(old[folded])
+    gone: set[str] = set()
+    for note in answer.taken_back:
+        if _shown(note, messages):
+            gone.add(cleaned(note.text).casefold())
     kept: dict[str, str] = {}
     for note in answer.notes:
         line = cleaned(note.text)
+        folded, refined = line.casefold(), cleaned(note.refines).casefold()
         evident = bool(line) and _shown(note, messages)
-        # Without evidence a line stays only if it says what old ones said.
-        if evident or (line and not lost([line], lines)):
-            kept.setdefault(line.casefold(), line)
-        refined = old.get(cleaned(note.refines).casefold())
-        if evident and refined and _refines(line, refined):
-            gone.append(refined)
+        if evident or _said_before(line, lines):
+            kept.setdefault(folded, line)
+        if evident and refined in old and refined != folded and _about_the_same(line, old[refined]):
+            gone.add(refined)
     # A line that was taken back stays away, also where the model wrote it again.
-    now = [line for line in kept.values() if line not in gone]
-    now += lost([line for line in lines if line not in gone], now)
+    now = [line for folded, line in kept.items() if folded not in gone or folded not in old]
+    now += lost([line for folded, line in old.items() if folded not in gone], now)
     if len(text_of(now)) > NOTES_CHARS:
         return None
     return now
 
 
-def _refines(line: str, old: str) -> bool:
-    """Whether a line is another one about the same thing: they share a topic, or a word that matters."""
-    if line.casefold() == old.casefold():
-        return False
+def _said_before(line: str, lines: Sequence[str]) -> bool:
+    """Whether old lines say it: one alone, or several that it combines."""
+    combined = bool(line) and key_words(line) <= key_words("\n".join(lines))
+    return any(covers(old, line) or (combined and covers(line, old)) for old in lines)
+
+
+def _about_the_same(line: str, old: str) -> bool:
+    """Whether two lines share a topic, or a word that matters."""
     one, other = wish_of(line), wish_of(old)
     return bool(one.topics.keys() & other.topics.keys() or one.words & other.words)
 
@@ -167,30 +168,25 @@ def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Qu
 
 def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
     """The lines that a model picked; numbers of no line are left out."""
-    numbers = filter(range(1, len(lines) + 1).__contains__, dict.fromkeys(answer.lines))
-    return [lines[number - 1] for number in numbers][:k]
+    numbers = [number for number in dict.fromkeys(answer.lines) if 1 <= number <= len(lines)]
+    return [lines[number - 1] for number in numbers[:k]]
 
 
 def recalled(bank: LessonBank, lines: Sequence[str], context: str, k: int) -> list[str]:
-    """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes.
-
-    Lexical vectors compare key words alone, as "please" and "the" are in most sentences.
-    """
-
-    compared_text, floor = str, DENSE_FLOOR
+    """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes."""
+    parts, texts, floor = [context, *SENTENCE_END.split(context)[-20:]], list(lines), DENSE_FLOOR
     if bank.lexical:
-        compared_text, floor = _sorted_key_words, LEXICAL_FLOOR
-    parts = dict.fromkeys(map(compared_text, [context, *SENTENCE_END.split(context)[-20:]]))
+        # Key words alone, as "please" and "the" are in most sentences.
+        parts, texts = list(map(_sorted_key_words, parts)), list(map(_sorted_key_words, lines))
+        floor = LEXICAL_FLOOR
     queries = list(filter(str.strip, parts))
-    wishes = list(filter(compared_text, lines))
-    if not queries or not wishes:
+    if not queries:
         return []
-    vectors_ND = bank.vectors([*queries, *map(compared_text, wishes)])
-    queries_QD, wishes_LD = vectors_ND[: len(queries)], vectors_ND[len(queries) :]
+    vectors_ND = bank.vectors([*queries, *texts])
     # A line counts by its nearest part of the context.
-    cosines_L = (wishes_LD @ queries_QD.T).max(axis=1)
-    ranked = sorted(range(len(wishes)), key=lambda number: -float(cosines_L[number]))
-    return [wishes[number] for number in ranked if cosines_L[number] >= floor][:k]
+    cosines_L = (vectors_ND[len(queries) :] @ vectors_ND[: len(queries)].T).max(axis=1)
+    ranked = sorted(range(len(lines)), key=lambda number: -float(cosines_L[number]))
+    return [lines[number] for number in ranked if texts[number] and cosines_L[number] >= floor][:k]
 
 
 def _sorted_key_words(text: str) -> str:
@@ -202,18 +198,21 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
 
     Long messages lose their middle; of too many messages the agent's in the middle go first, then the user's there.
     """
-    messages = _messages(turns)
-    texts = [_quoted_lines(turn.text) for turn in messages]
+    texts: list[tuple[str, str]] = []
+    for turn in _messages(turns):
+        speaker = "user" if turn.role == "user" else "agent"
+        texts.append((speaker, _quoted_lines(turn.text)))
     most = CONVERSATION_CHARS
-    if sum(map(len, texts)) > most:
+    if sum(len(text) for _, text in texts) > most:
         most = max(most // len(texts), _LEAST_CHARS)
     blocks: list[str] = []
-    for turn, text in zip(messages, texts, strict=True):
+    for speaker, text in texts:
+        shown = text
         if len(text) > most:
             half, left_out = most // 2, f"(… {len(text) - most:,} characters left out …)"
-            text = f"{text[:half]}\n{left_out}\n> {text[-half:]}"  # noqa: PLW2901
-        blocks.append(f"{'user' if _of_user(turn) else 'agent'}:\n{text}")
-    of_user = [number for number, turn in enumerate(messages) if _of_user(turn)]
+            shown = f"{text[:half]}\n{left_out}\n> {text[-half:]}"
+        blocks.append(f"{speaker}:\n{shown}")
+    of_user = [number for number, (speaker, _) in enumerate(texts) if speaker == "user"]
     return within(blocks, of_user, CONVERSATION_CHARS)
 
 
@@ -237,25 +236,16 @@ def _shown(note: NoteLine, messages: Sequence[Turn]) -> bool:
         if key_words(note.quote) - SMALL:
             return True
         # "no, again" alone says little: the reply that the user accepts then has to show it.
-        for reply in range(number + 1, len(messages)):
-            if messages[reply].role == "assistant" and _holds(messages[reply].text, note.reply):
-                said_next = next(filter(_of_user, messages[reply + 1 :]), Turn("user"))
-                return not _OBJECTION.search(said_next.text)
+        later = messages[number + 1 :]
+        for place, reply in enumerate(later):
+            if reply.role == "assistant" and _holds(reply.text, note.reply):
+                said_next = [turn.text for turn in later[place:] if turn.role == "user"]
+                return not said_next or not _OBJECTION.search(said_next[0])
     return False
 
 
-def _of_user(message: Turn) -> bool:
-    return message.role == "user"
-
-
 def _holds(message: str, quote: str) -> bool:
-    """Whether a message holds a quote, but for case and punctuation, or nearly all of its key words."""
-    words = _WORD.findall(quote.casefold())
-    if not words:
-        return False
-    message_words = _WORD.findall(message.casefold())
+    """Whether a message holds a quote, but for case and punctuation."""
+    words, of_message = (" ".join(_WORD.findall(text.casefold())) for text in (quote, message))
     # With blanks around, so that "art" is not in "start".
-    if f" {' '.join(words)} " in f" {' '.join(message_words)} ":
-        return True
-    needed = key_words(quote)
-    return len(needed) >= 3 and len(needed & key_words(message)) >= _QUOTED * len(needed)
+    return bool(words) and f" {words} " in f" {of_message} "

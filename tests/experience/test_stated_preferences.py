@@ -136,8 +136,7 @@ def test_a_line_says_what_another_does_where_it_holds_its_words_and_neither_turn
         assert covers(new, old) is covered
 
 
-def test_a_line_that_was_split_in_two_is_not_lost_and_one_whose_words_are_scattered_is() -> None:
-    assert lost(["short code examples in Python"], ["code examples", "short, in Python"]) == []
+def test_a_line_whose_words_are_scattered_over_others_is_lost() -> None:
     assert lost(["answer in German politely"], ["politely decline", "in English"]) == ["answer in German politely"]
 
 
