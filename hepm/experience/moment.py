@@ -7,10 +7,11 @@ or a person wrote keeps its own words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from itertools import filterfalse
+from itertools import chain, filterfalse
 from typing import Final, NamedTuple
 
 from hepm.evidence.decisions import ENDED, facts_of_calls
@@ -96,10 +97,11 @@ class LessonLine:
         return f"- {quoted(self.text, limit)}{evidence}"
 
 
+@dataclass(frozen=True)
 class Moment:
     """One turn of a run, as lessons see it.
 
-    Args:
+    Attributes:
         after: Tools of the last turn; none before the first call.
         names: What the agent calls its tools; advice is in these names.
         history: All calls so far. Advice to call what the run called since the user last wrote is past, unless it is to
@@ -110,32 +112,34 @@ class Moment:
             the papers' agents read them, who learn from a run or two.
     """
 
-    def __init__(
-        self,
-        after: Sequence[ToolName],
-        names: ToolNames = ToolNames(),
-        history: Sequence[ToolName] = (),
-        state: StateSummary = _NOTHING_KNOWN,
-        *,
-        environment: str = "",
-        project: str = "",
-        user: str = "",
-        as_written: bool = False,
-    ) -> None:
-        self.names, self.history, self.state = names, history, state
-        self.environment, self.project, self.user, self.as_written = environment, project, user, as_written
-        self.after = tuple(map(names.own, after))
-        self._last = frozenset(map(names.shown, after or (START,)))
-        # Of calls before the user last wrote, advice is not past: the user may want something else by now.
-        self._called = frozenset(map(names.shown, history[state.earlier :])) - self._last
+    after: Sequence[ToolName]
+    names: ToolNames = ToolNames()
+    history: Sequence[ToolName] = ()
+    state: StateSummary = _NOTHING_KNOWN
+    _: KW_ONLY
+    environment: str = ""
+    project: str = ""
+    user: str = ""
+    as_written: bool = False
+
+    @cached_property
+    def _last(self) -> frozenset[ToolName]:
+        return frozenset(map(self.names.shown, map(self.names.own, self.after or (START,))))
+
+    @cached_property
+    def _called(self) -> frozenset[ToolName]:
+        """Tools that the run called since the user last wrote: the user may want something else by now."""
+        return frozenset(map(self.names.shown, self.history[self.state.earlier :])) - self._last
 
     def advice_of(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place, or words alone."""
-        said: dict[bool, set[ToolName]] = {True: set(), False: set()}
+        better: set[ToolName] = set()
+        worse: set[ToolName] = set()
         for call in next_calls(lesson.triples):
             if self.names.shown(call.after) in self._last:
-                said[call.advised].add(self.names.shown(call.tool))
-        return Advice(frozenset(said[True]), frozenset(said[False]))
+                tools = better if call.advised else worse
+                tools.add(self.names.shown(call.tool))
+        return Advice(frozenset(better), frozenset(worse))
 
     def is_in(self, conditions: Conditions) -> bool:
         """Whether it is in an environment and a project that conditions allow."""
@@ -149,15 +153,15 @@ class Moment:
 
     def applies(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""
-        needed = set(lesson.tools)
+        own, offered = self.names.own, self.names.offered
+        about = set(map(own, lesson.tools))
+        needed = about
         if isinstance(lesson, Principle):
-            needed = {call.tool for call in next_calls(lesson.triples) if call.advised is not lesson.warns}
-        own = self.names.own
-        if not lesson.warns and not self.names.retired.isdisjoint(map(own, needed.union(lesson.tools))):
+            needed = {own(call.tool) for call in next_calls(lesson.triples) if call.advised is not lesson.warns}
+        if not lesson.warns and not self.names.retired.isdisjoint(about | needed):
             return False
         # An agent that did not say which tools it has may have any.
-        offered = self.names.offered
-        return not offered or not needed or not offered.isdisjoint(map(own, needed))
+        return not offered or not needed or not offered.isdisjoint(needed)
 
     def agrees(self, lesson: Principle | Experience, suggestions: Suggestions) -> bool:
         """Whether a lesson may stand beside what the evidence says here; where they disagree, the evidence stays.
@@ -166,16 +170,19 @@ class Moment:
         what it warns of, or called already; if it warns of a tool that is suggested before any that it advises; if it
         advises none of the tools that the default policy names; or if it is about tools that the agent lacks.
         """
-        advice = self.advice_of(lesson)
-        better, worse = advice
-        past = bool(better) and better <= self._called
-        if past or not self.applies(lesson) or not _likely(advice, suggestions.chances):
+        better, worse = self.advice_of(lesson)
+        chances = suggestions.chances
+        if (better and better <= self._called) or not self.applies(lesson):
             return False
         if not better.isdisjoint(warning.tool for warning in suggestions.warnings):
             return False
         named = [suggested.tool for suggested in suggestions.ranked]
-        if suggestions.chances and named and better and better.isdisjoint(named):
-            return False
+        if chances:
+            # A tool that it advises and the policy does not know is likely; one that it warns of is not.
+            best = max((chances[tool] for tool in better if tool in chances), default=1.0)
+            least = max((chances.get(tool, 0.0) for tool in worse), default=UNLIKELY_WAY)
+            if best < max(UNLIKELY, least) or (named and better and better.isdisjoint(named)):
+                return False
         # Tools are suggested best first: "call a rather than b" is the order of both.
         first = next(filter((better | worse).__contains__, named), "")
         return first not in worse
@@ -186,7 +193,7 @@ class Moment:
         own, state = self.names.own, self.state
         past = list(map(own, self.history))
         # A caller may give the last tools without the history that ends with them.
-        past += filterfalse({*past, START}.__contains__, self.after)
+        past += filterfalse({*past, START}.__contains__, map(own, self.after))
         facts = {own(source): of_source for source, of_source in state.facts.items()}
         if not facts:  # described in words, not read from messages
             facts = {SAID: facts_of_message("\n".join(state.said))}
@@ -201,7 +208,7 @@ class Moment:
             of_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
             if lesson.for_people or (self.state.failed and not of_errors):
                 return False
-        return lesson.conditions.holds(self._known, self.after, environment=self.environment)
+        return lesson.conditions.holds(self._known, list(map(self.names.own, self.after)), environment=self.environment)
 
     def lines(self, found: Iterable[Principle | Experience], suggestions: Suggestions) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.
@@ -209,16 +216,13 @@ class Moment:
         A line that speaks against a surer one is left out.
         """
         # By the tools that are advised, or by the words of a lesson that advises none.
-        by_meaning: dict[str | frozenset[ToolName], LessonLine] = {}
+        by_meaning: defaultdict[str | frozenset[ToolName], list[LessonLine]] = defaultdict(list)
         for lesson in found:
             line = self._line(lesson)
             # What is advised makes the condition: "call a" and "call a rather than b" are one.
-            meaning = line.advice.better or line.text
-            if meaning in by_meaning:
-                line = _joined(by_meaning[meaning], line)
-            by_meaning[meaning] = line
+            by_meaning[line.advice.better or line.text].append(line)
         kept: list[LessonLine] = []
-        for line in sorted(by_meaning.values(), key=lambda line: -line.sure):
+        for line in sorted(map(_joined, by_meaning.values()), key=lambda line: -line.sure):
             if not _repeats(line, suggestions) and not any(_opposes(line.advice, other.advice) for other in kept):
                 kept.append(line)
         return kept
@@ -260,16 +264,6 @@ class Moment:
         return LessonLine(text, evidence, (lesson.id,), runs, advice, _sureness(lesson), reasoned)
 
 
-def _likely(advice: Advice, chances: Mapping[ToolName, float]) -> bool:
-    """Whether what a lesson advises is likely, and likelier than what it warns of; so if nothing is known of it."""
-    if not chances:
-        return True
-    # A tool that it advises and the policy does not know is likely; one that it warns of is not.
-    better = max((chances[tool] for tool in advice.better if tool in chances), default=1.0)
-    least = max((chances.get(tool, 0.0) for tool in advice.worse), default=UNLIKELY_WAY)
-    return better >= max(UNLIKELY, least)
-
-
 def _sureness(lesson: Principle | Experience) -> float:
     """How surely a lesson is right: the least share of the runs that bear it out (see `lower_bound`)."""
     if not lesson.tried:
@@ -289,13 +283,12 @@ def _with_situation(lesson: Principle | Experience) -> str:
     return f"{plain(lesson.situation, room).rstrip('.')}: {lesson.lesson}"
 
 
-def _joined(one: LessonLine, other: LessonLine) -> LessonLine:
-    """One line for both; of the same advice, the one that also says what not to do."""
-    if other.advice.worse and not one.advice.worse:
-        one, other = other, one
-    lessons = tuple(dict.fromkeys((*one.lessons, *other.lessons)))
-    runs = tuple(dict.fromkeys((*one.runs, *other.runs)))
-    return replace(one, lessons=lessons, runs=runs, sure=max(one.sure, other.sure))
+def _joined(lines: Sequence[LessonLine]) -> LessonLine:
+    """One line for all; of the same advice, one that also says what not to do."""
+    said = max(lines, key=lambda line: bool(line.advice.worse))
+    lessons = dict.fromkeys(chain.from_iterable(line.lessons for line in lines))
+    runs = dict.fromkeys(chain.from_iterable(line.runs for line in lines))
+    return replace(said, lessons=tuple(lessons), runs=tuple(runs), sure=max(line.sure for line in lines))
 
 
 def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:

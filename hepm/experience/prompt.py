@@ -8,9 +8,9 @@ changes least comes first, so that a provider's prompt cache works. A lesson is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain, takewhile
 from typing import Final, NamedTuple
 
@@ -19,9 +19,8 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Notes, Principle, is_recipe
 from hepm.experience.moment import LessonLine, Moment
 from hepm.experience.preferences import Preferences
-from hepm.experience.principles import FoundPrinciple, Principles, let_down
+from hepm.experience.principles import Principles, let_down
 from hepm.experience.recipes import step_of
-from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import AgentState, agent_state
@@ -211,110 +210,84 @@ class Recollection:
     lesson_tokens: int = LESSON_TOKENS
 
 
-@dataclass(frozen=True)
-class Recollector:
-    """Finds everything that memory has to say at one turn of a run, beside a suggestion.
+def recollect(
+    bank: LessonBank,
+    here: Moment,
+    suggestions: Suggestions,
+    *,
+    options: PromptOptions,
+    turn: int,
+    horizon: int,
+    namespace: str,
+) -> Recollection:
+    """Everything that memory has to say at one turn of a run, without contradictions.
 
-    Attributes:
-        now: Where the run is.
+    Args:
         suggestions: What a policy says; lessons that it contradicts are left out.
-        names: What the agent calls its tools.
-        user: "" for none.
-        environment: "" for any.
-        horizon: The maximum number of the agent's turns; 0 if unknown.
+        turn, horizon: The agent's next turn, from 1, and the maximum number of its turns; 0 if unknown.
     """
+    notes = None
+    recalled: list[str] = []
+    if here.user:
+        preferences, model = Preferences(bank), options.model
+        notes = preferences.notes(here.user, namespace=namespace)
+        if notes is not None and options.recalled:
+            recalled = preferences.recall(
+                here.user, here.state.text, namespace=namespace, k=options.recalled, model=model
+            )
+    known = bank.lessons(namespace)
 
-    bank: LessonBank
-    now: TurnState
-    suggestions: Suggestions
-    _: KW_ONLY
-    names: ToolNames
-    user: str
-    environment: str
-    horizon: int
-    options: PromptOptions
-    namespace: str
-
-    @cached_property
-    def _moment(self) -> Moment:
-        now, as_written = self.now, self.options.as_written
-        where = {"environment": self.environment, "user": self.user}
-        return Moment(now.after, self.names, now.history, now.state, **where, as_written=as_written)
-
-    def recollect(self) -> Recollection:
-        """What there is to say, without contradictions."""
-        options = self.options
-        notes = None
-        recalled: list[str] = []
-        if self.user:
-            preferences, words = Preferences(self.bank), self.now.state.text
-            notes = preferences.notes(self.user, namespace=self.namespace)
-            if notes is not None and options.recalled:
-                recalled = preferences.recall(
-                    self.user, words, namespace=self.namespace, k=options.recalled, model=options.model
-                )
-        shown = Suggestions()
-        if options.suggestions:
-            shown = self.suggestions
-        # The lines need the suggestion that is shown: none of them repeats it.
-        lines = self._moment.lines([*self._rules(), *self._experiences()], shown)
-        return Recollection(notes if options.notes else None, lines, recalled, shown, options.lesson_tokens)
-
-    def _rules(self) -> list[Principle]:
-        """Principles about the next tool, then those whose text is similar, then what helps after an error."""
-        k, namespace, environment = self.options.principles, self.namespace, self.environment
-        if not k:
-            return []
-        principles = Principles(self.bank)
-        about_next = principles.about(self._moment, namespace=namespace)
-        rules = self._moment.best(filter(self._may_be_shown, about_next), k)
-        similar: list[FoundPrinciple] = []
-        if principles.are_written(namespace):
-            words = " ".join(self.now.state.said)
-            similar = principles.search(words, namespace=namespace, environment=environment, k=k)
-        for found in similar:
-            # A recipe is shown after its error alone.
-            principle = found.principle
-            if principle not in rules and not is_recipe(principle) and self._holds(principle):
-                rules.append(principle)
-        return rules[:k] + self._repairs()
-
-    def _holds(self, lesson: Principle | Experience) -> bool:
-        """Whether a lesson may be shown, and its condition holds."""
-        return self._may_be_shown(lesson) and self._moment.holds(lesson)
-
-    def _may_be_shown(self, lesson: Principle | Experience) -> bool:
+    def may_be_shown(lesson: Principle | Experience) -> bool:
         """Whether the suggestion agrees with it, and the runs that it was shown in did not mostly fail."""
-        stored = self.bank.lessons(self.namespace).get(lesson.id)
-        if stored is not None and not self.options.as_written and let_down(stored.uses):
+        stored = known.get(lesson.id)
+        if stored is not None and not here.as_written and let_down(stored.uses):
             return False
-        return self._moment.agrees(lesson, self.suggestions)
+        return here.agrees(lesson, suggestions)
 
-    def _repairs(self) -> list[Principle]:
-        """What helps after the last call, if it failed."""
-        now = self.now
-        if not (now.state.failed and now.after):
-            return []
-        # The state has the result of the last call alone.
-        failed = step_of(ToolCall(now.after[-1], result=now.state.result, error=True))
-        repairs = Principles(self.bank).repairs(failed, self._moment, namespace=self.namespace)
-        return list(filter(self._moment.applies, repairs))
+    def holds(lesson: Principle | Experience) -> bool:
+        return may_be_shown(lesson) and here.holds(lesson)
 
-    def _experiences(self) -> list[Experience]:
-        if not self.options.experiences or not self.bank.lessons(self.namespace).holds("experience"):
-            return []
-        found = Experiences(self.bank).search(
-            self.now.state,
-            namespace=self.namespace,
-            environment=self.environment,
-            turn=self.now.turn,
-            horizon=self.horizon,
-            k=self.options.experiences,
-            here=self._moment,
-            model=self.options.model,
-            keep=self._holds,
+    found: list[Principle | Experience] = []
+    if options.principles:
+        found += _rules(bank, here, may_be_shown, options.principles, namespace)
+    if options.experiences and known.holds("experience"):
+        experiences = Experiences(bank).search(
+            here.state,
+            namespace=namespace,
+            environment=here.environment,
+            turn=turn,
+            horizon=horizon,
+            k=options.experiences,
+            here=here,
+            model=options.model,
+            keep=holds,
         )
-        return [one.experience for one in found]
+        found += [one.experience for one in experiences]
+    shown = suggestions if options.suggestions else Suggestions()
+    # The lines need the suggestion that is shown: none of them repeats it.
+    lines = here.lines(found, shown)
+    return Recollection(notes if options.notes else None, lines, recalled, shown, options.lesson_tokens)
+
+
+def _rules(
+    bank: LessonBank, here: Moment, may_be_shown: Callable[[Principle], bool], k: int, namespace: str
+) -> list[Principle]:
+    """Principles about the next tool, then those whose text is similar, then what helps after an error."""
+    principles, state = Principles(bank), here.state
+    rules = here.best(filter(may_be_shown, principles.about(here, namespace=namespace)), k)
+    if principles.are_written(namespace):
+        words = " ".join(state.said)
+        for found in principles.search(words, namespace=namespace, environment=here.environment, k=k):
+            # A recipe is shown after its error alone.
+            rule = found.principle
+            if rule not in rules and not is_recipe(rule) and may_be_shown(rule) and here.holds(rule):
+                rules.append(rule)
+    rules = rules[:k]
+    if state.failed and here.after:
+        # The state has the result of the last call alone.
+        failed = step_of(ToolCall(here.after[-1], result=state.result, error=True))
+        rules += filter(here.applies, principles.repairs(failed, here, namespace=namespace))
+    return rules
 
 
 class _Item(NamedTuple):
@@ -375,19 +348,25 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
             for wish in wishes:
                 words = redact(wish.strip().removeprefix("- "))
                 items.append(_Item(header, f"- {quoted(words, ITEM_CHARS)}", (found.notes.id,)))
+    too_long: list[_Item] = []
+    left = found.lesson_tokens
     for lesson in found.lessons:
         # Redacted again: rules may have come since the lesson was stored.
         line = replace(lesson, text=redact(lesson.text)).bullet()
-        lessons.append(_Item(_LESSONS, line, lesson.lessons, lesson.runs))
+        cost = estimate_tokens(line) + 1
+        kept = lessons if cost <= left else too_long
+        kept.append(_Item(_LESSONS, line, lesson.lessons, lesson.runs))
+        if cost <= left:
+            left -= cost
     stable = _fitting(notes, budget // 2)
     room = budget - estimate_tokens(_block(stable))
     hint = found.suggestions.prompt()
     if estimate_tokens(hint) > room:
         hint = ""
-    present = _fitting([*recalled, *_taking(lessons, found.lesson_tokens)], room - estimate_tokens(hint))
+    present = _fitting([*recalled, *lessons], room - estimate_tokens(hint))
     shown = [*stable, *present]
     told = dict.fromkeys(chain.from_iterable(item.lessons for item in shown))
-    wanted = dict.fromkeys(chain.from_iterable(item.lessons for item in (*notes, *recalled, *lessons)))
+    wanted = dict.fromkeys(chain.from_iterable(item.lessons for item in (*notes, *recalled, *lessons, *too_long)))
     runs = dict.fromkeys(chain.from_iterable(item.runs for item in shown))
     return Prompt(
         stable=_block(stable),
@@ -397,15 +376,6 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
         left_out=tuple([id for id in wanted if id not in told]),
         suggestions=found.suggestions,
     )
-
-
-def _taking(lessons: Iterable[_Item], room: int) -> Iterator[_Item]:
-    """The lessons that take so many tokens together, without those that are too long."""
-    for lesson in lessons:
-        cost = estimate_tokens(lesson.line) + 1
-        if cost <= room:
-            room -= cost
-            yield lesson
 
 
 def without_repeats(text: str, shown: dict[str, str]) -> str:

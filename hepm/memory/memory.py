@@ -390,7 +390,8 @@ class Memory(OpenedMemory):
             guarded: What a session gets of the tools that would be named (`hepm.memory.session.Session.guarded`).
             token: Name of the token that asks at a server: what another one's runs alone taught is not for it.
         """
-        from hepm.experience.prompt import PromptOptions, Recollector, TurnState, render
+        from hepm.experience.moment import Moment
+        from hepm.experience.prompt import PromptOptions, TurnState, recollect, render
 
         options = options or PromptOptions()
         if isinstance(messages, TurnState):
@@ -418,18 +419,18 @@ class Memory(OpenedMemory):
             )
             if now.repeated is not None and options.policy == "hybrid":  # the papers' policies say what the papers say
                 suggestions = replace(suggestions, warnings=(*suggestions.warnings, now.repeated))
-        recollector = Recollector(
+        where = {"environment": environment, "user": user}
+        here = Moment(now.after, names, now.history, now.state, **where, as_written=options.as_written)
+        found = recollect(
             self.lessons.told_to(token),
-            now,
+            here,
             suggestions if guarded is None else guarded(suggestions),
-            names=names,
-            user=user,
-            environment=environment,
-            horizon=horizon,
             options=options,
+            turn=now.turn,
+            horizon=horizon,
             namespace=namespace,
         )
-        prompt = render(recollector.recollect(), budget=budget, redact=options.redact)
+        prompt = render(found, budget=budget, redact=options.redact)
         if run:
             self.lessons.show(run, prompt.lessons, namespace=namespace)
         return prompt
