@@ -144,21 +144,9 @@ def run(arguments: Sequence[str], scratch: str) -> str:
 
 
 def without_times(lines: Sequence[str]) -> list[str]:
-    """Lines without the last column of a table, where that has milliseconds."""
-    kept: list[str] = []
-    timed = False
-    for printed in lines:
-        line = printed.rstrip().removesuffix("; ms: median time in memory per turn")
-        is_header = line.endswith(" ms")
-        # A table ends with an empty line.
-        timed = is_header or (timed and bool(line))
-        if is_header:
-            kept.append(line.removesuffix(" ms").rstrip())
-        elif timed:
-            kept.append(re.sub(r"\s+[\d.,]+$", "", line))
-        else:
-            kept.append(line)
-    return kept
+    """Lines without the row of milliseconds, and what explains it."""
+    kept = [line.rstrip().removesuffix("; ms: median time in memory per turn") for line in lines]
+    return [line for line in kept if not re.match(r"ms +\d", line)]
 
 
 def write(table: ScriptedTable, made: Sequence[tuple[Sequence[str], str]], *, small: bool) -> None:

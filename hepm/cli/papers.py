@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from hepm.cli.bench import bench
-from hepm.cli.bench.outcome import PlayOutcome, Shared, estimated, print_parts
-from hepm.cli.commands import PATH, Several, argument, command, flag, option
+from hepm.cli.bench.outcome import PlayOutcome, Shared, print_parts
+from hepm.cli.commands import PATH, argument, command, flag, option
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
-from hepm.cli.options import json_option, pairs, print_json, refuse, remark
+from hepm.cli.options import json_option, pairs, print_json, refuse, remark, tell
 from hepm.errors import InputError
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,8 +62,8 @@ def papers(choice: ModelChoice, paper: str | None, as_json: bool, **options: Any
     found = find_paper(paper)
     tables = found.find_tables(options.pop("table"))
     refuse(not choice.model, "--model", "name a model, or gold or none")
-    made = PapersCommand(found, tables, choice, **options)
-    made.play(as_json=as_json)
+    sources = pairs(options.pop("source"), "--source", "NAME=PATH")
+    PapersCommand(found, tables, choice, sources, **options).play(as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -75,46 +73,40 @@ class PapersCommand:
     paper: Paper
     tables: Sequence[PaperTable]
     choice: ModelChoice
+    sources: Mapping[str, str]
     judge: str | None
     user_model: str | None
     trials: int
     small: bool
-    source: Several
     base_url: str | None
     prices: str | None
     folder: Path
     dry_run: bool
 
     def play(self, *, as_json: bool) -> None:
-        """Play the benches that the tables need, and print the tables; in a dry run, say what that would take."""
+        """Play the benches that the tables need, and print the tables; in a dry run, say what each would take."""
         if self.user_model:
             # Environments read it when they ask for the model that plays their user.
             os.environ["HEPM_USER_MODEL"] = self.user_model
-        benches = self._benches()
-        with TemporaryDirectory(prefix="hepm-papers-") as scratch:
-            limits = self.choice.limits(self.prices)
-            shared = Shared(limits, Path(scratch), many=True, judge=self.judge or "")
-            outcomes = self._played(benches, shared)
-        if self.dry_run:
-            self._print_estimate(outcomes, shared, as_json=as_json)
-            return
-        self._print(outcomes, as_json=as_json)
+        outcomes = self._played(self._benches())
+        documents = {name: outcome.document for name, outcome in outcomes.items()}
+        if self.dry_run and as_json:
+            print_json(documents)
+        elif self.dry_run:
+            for outcome in outcomes.values():
+                print_parts(outcome.parts)
+        else:
+            self._print(documents, as_json=as_json)
         for outcome in outcomes.values():
             if outcome.ending is not None:
                 raise outcome.ending
         # Their rows lack what they would have shown: repeating the command tries them again.
-        if any(outcome.document.get("failed") for outcome in outcomes.values()):
+        if any(document.get("failed") for document in documents.values()):
             raise click.exceptions.Exit(1)
 
-    @property
-    def _asks(self) -> bool:
-        """Whether a model is asked."""
-        from hepm.lab.bench.models import GOLD, NONE
-
-        return self.choice.model not in (GOLD, NONE)
-
-    def _played(self, benches: Mapping[str, list[str]], shared: Shared) -> dict[str, PlayOutcome]:
+    def _played(self, benches: Mapping[str, list[str]]) -> dict[str, PlayOutcome]:
         """What the benches come to, up to the first that ends early."""
+        shared = Shared(self.choice.limits(self.prices), self.judge or "")
         outcomes: dict[str, PlayOutcome] = {}
         with click.Context(click.Command("hepm"), info_name="hepm", obj=shared) as context:
             for name, rows in benches.items():
@@ -126,10 +118,14 @@ class PapersCommand:
 
     def _benches(self) -> Mapping[str, list[str]]:
         """The benches to play, with their rows; those whose source is not given are left out."""
+        known = sorted({about["source"] for about in self.paper.benches.values() if "source" in about})
+        for name in self.sources:
+            there_are = ", ".join(known) or "it has none"
+            refuse(name not in known, "--source", f"{name!r} is no source of this paper: {there_are}")
         playable: dict[str, list[str]] = {}
         missing: dict[str, list[str]] = {}
         for name, rows in self.paper.arms_of(self.tables).items():
-            lacking = self.paper.lacking(name, self._sources)
+            lacking = self.paper.lacking(name, self.sources)
             if lacking:
                 missing.setdefault(lacking, []).append(name)
             else:
@@ -141,56 +137,31 @@ class PapersCommand:
             raise InputError(f"nothing can be played without {needed}.")
         return playable
 
-    @cached_property
-    def _sources(self) -> Mapping[str, str]:
-        known = sorted({about["source"] for about in self.paper.benches.values() if "source" in about})
-        sources = pairs(self.source, "--source", "NAME=PATH")
-        for name in sources:
-            there_are = ", ".join(known) or "it has none"
-            refuse(name not in known, "--source", f"{name!r} is no source of this paper: {there_are}")
-        return sources
-
     def _words(self, name: str, rows: Sequence[str]) -> list[str]:
         """One of the benches as words for `hepm bench`."""
-        options = self.paper.options(name, small=self.small, sources=self._sources)
+        from hepm.lab.bench.models import GOLD, NONE
+
+        model, folder = str(self.choice.model), self.folder / self.paper.name
         # A model that is none writes nothing: lessons are then found by counting.
-        writer = self.choice.model if self._asks else ""
-        folder = self.folder / self.paper.name
-        places = {"model": writer, "judge": self.judge or writer, "folder": folder}
-        given: Object = {"model": self.choice.model, "folder": folder / name, "budget": self.choice.budget}
+        writer = "" if model in (GOLD, NONE) else model
+        places = {"{model}": writer, "{judge}": self.judge or writer, "{folder}": str(folder)}
+        given: Object = {"folder": folder / name, "budget": self.choice.budget}
         given |= {"base_url": self.base_url, "prices": self.prices}
+        options = self.paper.options(name, small=self.small, sources=self.sources)
         if "rounds" not in options:
             given |= {"trials": self.trials, "arms": ",".join(rows)}
-        words = ["--dry-run"] if self.dry_run else []
-        for key, value in (given | options).items():
+        given |= options
+        words = [given.pop("env"), "--model", _filled(given.pop("model", ""), places) or model]
+        if self.dry_run:
+            words.append("--dry-run")
+        for key, value in given.items():
             several = cast("list[object]", value) if isinstance(value, list) else [value]
-            for one in several:
-                try:
-                    text = str(one).format(**places)
-                except (LookupError, ValueError) as error:
-                    where = f"the bench {name} of {self.paper.title} has {key} = {one!r}"
-                    raise InputError(f"{where}: its places are {', '.join(places)}.") from error
-                if key == "model":
-                    # Of a bench of another model where none is asked: the same one plays it.
-                    text = text or str(self.choice.model)
-                if key == "env":
-                    words.append(text)
-                elif one is not None and text:
+            for text in [_filled(one, places) for one in several if one is not None]:
+                if text:
                     words += [f"--{key.replace('_', '-')}", text]
         return words
 
-    def _print_estimate(self, outcomes: Mapping[str, PlayOutcome], shared: Shared, *, as_json: bool) -> None:
-        usages = [outcome.usage for outcome in outcomes.values() if outcome.usage is not None]
-        total = sum(usages[1:], usages[0]) if len(usages) == len(outcomes) else None
-        whole = estimated(len(outcomes), total, "comparison", self.folder, shared.limits[1])
-        if as_json:
-            print_json(whole.document | {"made_of": {name: outcome.document for name, outcome in outcomes.items()}})
-            return
-        for outcome in (*outcomes.values(), whole):
-            print_parts(outcome.parts)
-
-    def _print(self, outcomes: Mapping[str, PlayOutcome], *, as_json: bool) -> None:
-        documents = {name: outcome.document for name, outcome in outcomes.items()}
+    def _print(self, documents: Mapping[str, Object], *, as_json: bool) -> None:
         tables: list[Object] = []
         for table in self.tables:
             about: Object = {"table": table.name, "title": table.title, "metrics": table.metrics}
@@ -199,13 +170,21 @@ class PapersCommand:
             print_json({"paper": self.paper.name, "tables": tables, "benches": documents})
             return
         for table, known in zip(self.tables, tables, strict=True):
-            title = f"\n{self.paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
+            title = f"{self.paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
             # Apart from the table, which may be narrower.
-            print_parts([title, _shown(known["rows"], str(self.choice.model))])
+            print_parts(["", title, _shown(known["rows"], str(self.choice.model))])
         for name, document in documents.items():
             failed = document.get("failed", {})
             for run, reason in list(failed.items())[:1]:
-                print(f"\n{name}: {count_of(len(failed), 'run')} broke off ({run}): {on_one_line(reason)}")
+                tell(f"{name}: {count_of(len(failed), 'run')} broke off ({run}): {reason}")
+
+
+def _filled(value: object, places: Mapping[str, str]) -> str:
+    """The value of an option as text, with what its places hold."""
+    text = str(value)
+    for place, filling in places.items():
+        text = text.replace(place, filling)
+    return text
 
 
 def _list(known: Sequence[Paper], *, as_json: bool) -> None:

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import import_module
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,16 +56,14 @@ def bench(
     # see that key.
     if "HEPM_USER_API_KEY" not in os.environ:
         os.environ.setdefault("HEPM_USER_BASE_URL", endpoint.base_url)
+    # `hepm papers` makes several benches within one budget, and prints their outcomes itself.
+    shared = click.get_current_context().find_object(Shared)
     # It closes what the command opens: the environment's process, folders, clients, the memory.
     with ExitStack() as stack:
-        # `hepm papers` makes several benches within one budget, and prints their outcomes itself.
-        shared = click.get_current_context().find_object(Shared)
-        if shared is None:
-            scratch = stack.enter_context(TemporaryDirectory(prefix="hepm-bench-"))
-            shared = Shared(choice.limits(agent.prices), Path(scratch))
         environment = _opened_environment(env, stack, agent.source)
-        outcome = _outcome(environment, endpoint, stack, agent, learning, shared, **options)
-        if not shared.many:
+        limits = shared or Shared(choice.limits(agent.prices))
+        outcome = _outcome(environment, endpoint, stack, agent, learning, limits, **options)
+        if shared is None:
             print_outcome(outcome, as_json=as_json)
         return outcome
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
-
-import click
 
 from hepm.cli.commands import Several, option, options_as
 from hepm.cli.model import ModelChoice
-from hepm.cli.options import json_or_text, pairs
+from hepm.cli.options import json_or_text, pairs, refuse
 from hepm.types import Object
 
 if TYPE_CHECKING:
@@ -32,7 +30,12 @@ class AgentOptions:
 
     def endpoint(self, choice: ModelChoice) -> Endpoint:
         """The endpoint of the agent's model."""
-        return model_endpoint(choice, self.base_url, "name a model, or gold or none")
+        from hepm.llm import Endpoint
+
+        refuse(not choice.model, "--model", "name a model, or gold or none")
+        # The key is never an option: the list of processes would show it.
+        default = Endpoint.from_environment(model=str(choice.model))
+        return replace(default, base_url=self.base_url or default.base_url)
 
     def request_arguments(self) -> Object:
         """What is sent with each request. A value is read as JSON where it is some, else as text."""
@@ -103,14 +106,3 @@ learning_options = options_as(
         most=1.0,
     ),
 )
-
-
-def model_endpoint(choice: ModelChoice, base_url: str | None, missing: str) -> Endpoint:
-    """The endpoint that the options and the environment name; `missing` says what to do without a model."""
-    from hepm.llm import Endpoint
-
-    if not choice.model:
-        raise click.BadParameter(missing, param_hint="--model")
-    # The key is never an option: the list of processes would show it.
-    default = Endpoint.from_environment(model=choice.model)
-    return Endpoint(default.model, base_url or default.base_url, default.api_key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from hepm.cli.bench.running import BenchCommand, chosen_tasks
@@ -39,6 +40,7 @@ def rounds_bench(command: BenchCommand) -> Exploration:
         "distiller": learning.distiller,
         "rounds": command.rounds,
         "rollouts": options.rollouts,
+        "memory": Path(str(learning.memory)).name,  # it may be moved with the folder
         "namespace": learning.namespace or DEFAULT_NAMESPACE,
         "tasks": sorted(task.id for task in tasks),
     }

@@ -1,4 +1,4 @@
-"""What all kinds of `hepm bench` share: the folder, play, estimates, and what is printed."""
+"""What all kinds of `hepm bench` share: the folder, play, and what is printed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 import click
 
 from hepm.cli.bench.options import AgentOptions, LearningOptions
-from hepm.cli.bench.outcome import PlayOutcome, Shared, estimated
+from hepm.cli.bench.outcome import PlayOutcome, Shared
 from hepm.cli.options import Bar, refuse, remark
 from hepm.errors import BudgetSpentError, EndpointRefusedError
 from hepm.lab.bench.arms import Arm
@@ -23,12 +24,10 @@ from hepm.lab.bench.models import open_model
 from hepm.lab.bench.play import Bench, BenchOptions
 from hepm.lab.environments import Environment, PlayedUser, Task
 from hepm.llm import Endpoint
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 from hepm.types import Object
 
 Made = TypeVar("Made", bound=Bench)
-_FAILED: Final = "failed"
-"""The note of a folder on runs that broke off, by name: why."""
 
 
 @dataclass
@@ -50,17 +49,66 @@ class BenchCommand:
 
     def outcome(self, made: Bench) -> PlayOutcome:
         """Play a bench; in a dry run, say what that would take."""
-        budget, prices = self.shared.limits
         if self.dry_run:
-            return estimated(len(made.waiting()), made.estimate(), made.what, self.place, prices)
+            return self._estimate(made)
+        budget, _ = self.shared.limits
         before = budget.paid_before
-        ending = self._played(made)
+        ending = self._play(made)
+        # Also after an early end: the runs that were played can be ingested.
+        made.folder.export()
+        names = self.endpoint.model
+        if isinstance(self.environment, PlayedUser):
+            names += f" and {self.environment.user.model}"
+        remark(f"asked {names}: {budget.line()}; what it answered is in {made.folder.path}")
         document, parts = made.outcome()
         # Runs that broke off leave their round unfinished: repeating the command tries them again.
         if isinstance(made, Exploration) and len(made.rounds) < made.number:
             ending = ending or click.exceptions.Exit(1)
         # Answers that were in the folder when the command began.
         return PlayOutcome(document | {"paid_before": budget.paid_before - before}, parts, ending)
+
+    def _estimate(self, made: Bench) -> PlayOutcome:
+        """How many runs are not there yet, and what they take if they are like those that are."""
+        number = len(made.waiting())
+        document: Object = {"dry_run": True, f"{made.what}s": number}
+        line = f"{count_of(number, made.what)} would be played, in {self.place}"
+        usage = made.estimate()
+        if usage is not None:
+            document |= {"calls": usage.calls, "tokens": usage.tokens}
+            line += f": about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')} of the agent"
+        elif number:
+            line += "; what that takes is known once some are: begin with a small --budget"
+        return PlayOutcome(document, [line])
+
+    def _play(self, made: Bench) -> Exception | None:
+        """Open the models and play; the error that ended it early, to be raised after the report."""
+        budget, prices = self.shared.limits
+        judge = None
+        if self.shared.judge:
+            judge = replace(self.endpoint, model=self.shared.judge)
+        bar = Bar(f"{made.what}s")
+        model = self.stack.enter_context(
+            open_model(
+                self.endpoint,
+                made.folder,
+                budget=budget,
+                prices=prices,
+                environment=self.environment,
+                judge=judge,
+                on_run=bar.show,
+            )
+        )
+        with bar:
+            try:
+                if isinstance(made, Exploration):
+                    from hepm.cli.bench.rounds import explore
+
+                    explore(self, made, model)
+                else:
+                    made.play(model)
+            except (BudgetSpentError, EndpointRefusedError) as error:
+                return error  # what was answered is reported first
+        return None
 
     # What benches are made of
 
@@ -89,11 +137,11 @@ class BenchCommand:
         # Another model as the user makes other conversations.
         if isinstance(self.environment, PlayedUser):
             settings["user"] = self.environment.user.model
-        # A dry run makes no folder, and asks for none: in one of several benches a memory may still be missing.
         place = self.place
         if self.dry_run:
-            settings = {} if self.shared.many else settings
-            place = place if place.exists() else self.shared.scratch / place.name
+            settings = {}
+            if not place.exists():
+                place = Path(self.stack.enter_context(TemporaryDirectory(prefix="hepm-bench-")))
         folder = self.stack.enter_context(Folder(place, settings))
         return kind(self.environment, tasks, folder, self.endpoint, options, **about)
 
@@ -112,43 +160,6 @@ class BenchCommand:
             unused = name not in used and value not in (None, "")
             refuse(unused, f"--{name.replace('_', '-')}", f"{what} have no use for it: leave it out")
 
-    # Play
-
-    def _played(self, made: Bench) -> Exception | None:
-        """Open the models and play; the error that ended it early, to be raised after the report."""
-        budget, prices = self.shared.limits
-        judge = None
-        if self.shared.judge:
-            judge = replace(self.endpoint, model=self.shared.judge)
-        about: Object = {"budget": budget, "prices": prices, "environment": self.environment, "judge": judge}
-        failed: dict[str, str] = made.folder.note(_FAILED) or {}
-        again = [str(key) for key in made.waiting() if str(key) in failed]
-        if again:
-            broken = count_of(len(again), made.what)
-            remark(f"{broken} broke off before, and are made anew ({again[0]}): {on_one_line(failed[again[0]])}")
-        ending: Exception | None = None
-        bar = Bar(f"{made.what}s")
-        model = self.stack.enter_context(open_model(self.endpoint, made.folder, on_run=bar.show, **about))
-        with bar:
-            try:
-                if isinstance(made, Exploration):
-                    from hepm.cli.bench.rounds import explore
-
-                    explore(self, made, model)
-                else:
-                    made.play(model)
-            except (BudgetSpentError, EndpointRefusedError) as error:
-                # What was answered is reported first.
-                ending = error
-        made.folder.add_note(_FAILED, {str(key): reason for key, reason in made.failed.items()})
-        # Also after an early end: the runs that were played can be ingested.
-        made.folder.export()
-        names = self.endpoint.model
-        if isinstance(self.environment, PlayedUser):
-            names += f" and {self.environment.user.model}"
-        remark(f"asked {names}: {budget.line()}; what it answered is in {made.folder.path}")
-        return ending
-
 
 def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
     """The first tasks, or those whose ids match: see `--tasks`."""
@@ -157,7 +168,6 @@ def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
         return list(tasks[: int(wanted)])
     patterns = [pattern.strip() for pattern in wanted.split(",")]
     chosen = [task for task in tasks if any(fnmatchcase(task.id, pattern) for pattern in patterns)]
-    if not chosen:
-        some = ", ".join(task.id for task in tasks[:3])
-        raise click.BadParameter(f"no task is called {wanted}; there are {some}, …", param_hint="--tasks")
+    some = ", ".join(task.id for task in tasks[:3])
+    refuse(not chosen, "--tasks", f"no task is called {wanted}; there are {some}, …")
     return chosen

@@ -54,8 +54,8 @@ def _given(command: BenchCommand, arms: Sequence[Arm]) -> KnownMemory | None:
     # These put a digest of the runs to learn from into the system prompt.
     digesting = [arm.name for arm in arms if arm.digests]
     refuse(digesting, "--memory", f"{', '.join(digesting)} digest the runs of this bench: leave --memory out")
-    if command.dry_run and command.shared.many and not Path(learning.memory).exists():
-        return command.stack.enter_context(scratch_memory())  # the rounds that fill it are not played yet
+    if command.dry_run and not Path(learning.memory).exists():
+        return command.stack.enter_context(scratch_memory())  # rounds may still have to fill it
     check_store(learning.memory)
     memory = command.stack.enter_context(open_known(learning.memory))
     memory.namespace = known_namespace(memory, learning.namespace, learning.memory)

@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from operator import itemgetter
 from random import Random
 from statistics import fmean
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from rich.table import Table
-from rich.text import Text
 
 from hepm.errors import BudgetSpentError, InputError
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.evals.report import rounded, rows_table
-from hepm.experience.distilling import ExtractiveDistiller
+from hepm.experience.distilling import DistillReport, ExtractiveDistiller
 from hepm.experience.lessons import STAGES, ZONES
 from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
@@ -36,13 +34,13 @@ from hepm.lab.environments.published import CREDIT
 from hepm.lab.evolution import ITERATIONS, evolve
 from hepm.lab.rl.rewards import count_actions
 from hepm.llm import Client
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of
 from hepm.types import Object, Trajectory
 
 RoundReport: TypeAlias = Object
 """One round, its runs, and the library after it, as `hepm bench --rounds --json` prints it.
 
-number, episodes, left_out: Of the round; runs; runs that broke off twice.
+number, episodes, left_out: Of the round; runs; runs that broke off.
 success, interval: Share of successful runs, and its 95 % interval over tasks.
 reward, turns, errors, tokens: Means over runs. shown: Share of the runs that memory showed a lesson.
 zones, stages, principles: Lessons that are not retired.
@@ -94,13 +92,9 @@ class Exploration(Bench):
                     deals[-1].append(Key(self.arm.name, order[at], trial))
         return deals
 
-    def waiting(self) -> list[Key]:
-        """The runs of unfinished rounds that are not there yet."""
-        waiting: list[Key] = []
-        for number, keys in enumerate(self.deals, 1):
-            if self.folder.note(f"round {number}") is None:
-                waiting += [key for key in keys if key not in self.ended]
-        return waiting
+    def plan(self) -> tuple[list[Key], list[Key]]:
+        """The runs of all rounds."""
+        return [key for keys in self.deals for key in keys], []
 
     def explore(
         self,
@@ -133,28 +127,14 @@ class Exploration(Bench):
             on_round(report)
         self._add_quality(memory)
 
-    @property
-    def _kinds(self) -> Sequence[Literal["experience", "principle"]]:
-        if self.arm.tagged:
-            return ("principle",)
-        return ("experience", "principle")
-
     def _check(self, memory: KnownMemory) -> None:
-        """Refuse a store that lacks the rounds of this folder, or that holds those of another."""
-        ended = self._ended_of(self.deals[0])
-        first = self._id(str(ended[0].key if ended else self.deals[0][0]))  # the id of `_stored`
-        is_stored = memory.run(first, namespace=memory.namespace) is not None
-        # "learning 1" is noted before the first run is stored: without it, the run came from another folder.
-        learning, learned = (self.folder.note(note) is not None for note in ("learning 1", "round 1"))
-        if (learned and not is_stored) or (is_stored and not learning):
+        """Refuse a store that holds the rounds of another folder: runs of equal names would be taken for stored."""
+        first = self._id(str(self.deals[0][0]))
+        if self.folder.note("learning 1") is None and memory.run(first, namespace=memory.namespace) is not None:
             raise InputError(
-                f"the folder {self.folder.path} and the store do not belong together: {first} is in one of them alone. "
-                "Name the folder and the store (and --namespace) of one exploration, or begin anew with others or "
-                "another --seed."
+                f"the folder {self.folder.path} and the store do not belong together: {first} is stored already. Name "
+                "the folder of these rounds, or begin anew with another store or another --seed."
             )
-
-    def _ended_of(self, keys: Sequence[Key]) -> list[Ended]:
-        return [self.ended[key] for key in keys if key in self.ended]
 
     def _id(self, key: str) -> str:
         return f"{self.environment.name}/{self.endpoint.model}/{key}/seed-{self.options.seed}"
@@ -164,13 +144,12 @@ class Exploration(Bench):
         return replace(ended.run, id=self._id(str(ended.key)), tags={**ended.run.tags, "round": str(number)})
 
     def _make(self, keys: Sequence[Key], memory: KnownMemory, model: Model) -> int | None:
-        """Make the runs of a round; how many broke off twice and are left out, None if all did."""
+        """Make the runs of a round; how many broke off and are left out, None if all did."""
         self._model = model
-        for _ in range(2):  # a run that breaks off has a second try
-            self.failed.clear()
-            # Runs of a command that was stopped are in the folder.
-            waiting = [key for key in keys if key not in self.ended]
-            self._play([Stream([key], memory) for key in waiting], sum(map(len, self.deals)))
+        self.failed.clear()
+        # Runs of a command that was stopped are in the folder.
+        waiting = [key for key in keys if key not in self.ended]
+        self._play([Stream([key], memory) for key in waiting], sum(map(len, self.deals)))
         if len(self.failed) == len(keys):
             return None  # a round without a run teaches nothing: the server may be down
         return len(self.failed)
@@ -179,7 +158,7 @@ class Exploration(Bench):
         self, number: int, keys: Sequence[Key], memory: KnownMemory, distiller: Client | None, left_out: int
     ) -> RoundReport:
         """Store, distill and evolve. Each part changes nothing when it is repeated."""
-        ended = self._ended_of(keys)
+        ended = [self.ended[key] for key in keys if key in self.ended]
         runs = [self._stored(run, number) for run in ended]
         namespace = memory.namespace
         self.folder.add_note(f"learning {number}", True)
@@ -192,7 +171,7 @@ class Exploration(Bench):
             raise InputError(f"a run of round {number} is not stored: {report.rejected[0].reason}")
         self._distill([run.id for run in runs], memory, distiller)
         evolved: Mapping[str, int] = {}
-        if "experience" in self._kinds:
+        if not self.arm.tagged:
             evolved = self._evolve(number, memory, distiller)
         memory.principles.prune(below=self.prune_below, namespace=namespace)
         memory.refresh()
@@ -247,50 +226,42 @@ class Exploration(Bench):
                 report["quality"] = {"principles": len(uses), "score": score, "uses": read}
 
     def _distill(self, runs: Sequence[str], memory: KnownMemory, distiller: Client | None) -> None:
-        for kind in self._kinds:
-            distill: Any = memory.experiences.distill if kind == "experience" else memory.principles.distill
-            distill = partial(distill, namespace=memory.namespace)
-            if distiller is None:
-                # With the other runs of their tasks, as each run changes what the others teach.
-                distill(runs=runs, distiller=ExtractiveDistiller(CREDIT) if kind == "experience" else None)
-                continue
-            if kind == "principle":
-                distill = partial(distill, judge=ModelJudge(distiller))
-            report = distill(distiller=ModelDistiller(distiller, kind, methods=CREDIT))
-            if report.unasked:
-                raise BudgetSpentError("the budget is spent, and runs wait to be distilled: repeat the command.")
+        namespace = memory.namespace
+        if distiller is None:
+            # With the other runs of their tasks, as each run changes what the others teach.
+            if not self.arm.tagged:
+                memory.experiences.distill(namespace=namespace, runs=runs, distiller=ExtractiveDistiller(CREDIT))
+            memory.principles.distill(namespace=namespace, runs=runs)
+            return
+        reports: list[DistillReport] = []
+        if not self.arm.tagged:
+            writer = ModelDistiller(distiller, "experience", methods=CREDIT)
+            reports.append(memory.experiences.distill(namespace=namespace, distiller=writer))
+        writer, judge = ModelDistiller(distiller, "principle", methods=CREDIT), ModelJudge(distiller)
+        reports.append(memory.principles.distill(namespace=namespace, distiller=writer, judge=judge))
+        if any(report.unasked for report in reports):
+            raise BudgetSpentError("the budget is spent, and runs wait to be distilled: repeat the command.")
 
     def _evolve(self, number: int, memory: KnownMemory, distiller: Client | None) -> Mapping[str, int]:
-        """The iteration of its round (PRIME, table 3), once."""
-        evolved = partial(
-            evolve,
-            memory.lessons,
-            namespace=memory.namespace,
-            iterations=len(self.deals),
-            only=number,
-            seed=self.options.seed,
-            model=distiller,
-        )
+        """The iteration of its round (PRIME, table 3), once: how many experiences each operator made, or pruned."""
         note = f"evolution {number}"
-        planned: Any = self.folder.note(note)
-        if planned is None:  # noted first: a repeated evolution would be another one
-            plan = evolved(dry_run=True)
-            if plan.count("unasked"):
+        made = self.folder.note(note)
+        if made is None:
+            evolved = evolve(
+                memory.lessons,
+                namespace=memory.namespace,
+                iterations=len(self.deals),
+                only=number,
+                seed=self.options.seed,
+                model=distiller,
+            )
+            if evolved.count("unasked"):
                 raise BudgetSpentError("the budget is spent, and experiences wait to evolve: repeat the command.")
-            planned = {"id": plan.id, "made": {**plan.kept, "pruned": plan.count("pruned")}}
-            self.folder.add_note(note, planned)
-        if planned["id"] and not self._is_stored(planned["id"], memory):
-            evolved()
-        return planned["made"]
+            made = {**evolved.kept, "pruned": evolved.count("pruned")}
+            self.folder.add_note(note, made)
+        return made
 
-    def _is_stored(self, evolution: str, memory: KnownMemory) -> bool:
-        """Whether a command that was killed stored this evolution: its id is at what it made and retired."""
-        for lesson in memory.lessons.list("experience", namespace=memory.namespace, retired=True):
-            if evolution in (lesson.row.made_by, lesson.row.retired_by):
-                return True
-        return False
-
-    def outcome(self) -> tuple[Object, Sequence[Table | Text]]:
+    def outcome(self) -> tuple[Object, Sequence[Table | str]]:
         """See `Bench.outcome`."""
         values = {
             "environment": self.environment.name,
@@ -324,45 +295,38 @@ def _actions(runs: Sequence[Ended]) -> Mapping[str, float]:
     return {name: fmean(one[name] for one in counts) for name in counts[0]}
 
 
-def _tables(exploration: Exploration) -> list[Table | Text]:
+def _tables(exploration: Exploration) -> list[Table | str]:
     """The runs and the library, round by round, and why runs broke off."""
     rounds = exploration.rounds
-    parts: list[Table | Text] = []
+    parts: list[Table | str] = []
     if rounds:
         title = f"{exploration.environment.name} with {exploration.endpoint.model}: {count_of(len(rounds), 'round')}"
         legend = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
         legend += f"; success: a reward of {exploration.options.success_from:g} or more"
-        library = rows_table("the library after each round", _LIBRARY_COLUMNS, map(_with_evolved, rounds))
-        parts += [rows_table(title, _ROUND_COLUMNS, rounds), library, Text(legend, style="dim")]
-    if any(len(report["environments"]) > 1 for report in rounds):
-        rows: list[tuple[str, int, Object]] = []
-        for report in rounds:
-            rows += [(place, report["number"], measures) for place, measures in report["environments"].items()]
+        parts += [rows_table(title, _ROUND_COLUMNS, rounds), legend]
+    rows: list[tuple[str, int, Object]] = []
+    for report in rounds:
+        rows += [(place, report["number"], measures) for place, measures in report["environments"].items()]
+    if len(rows) > len(rounds):
         parts.append(rows_table("by environment", _ENVIRONMENT_COLUMNS, sorted(rows, key=itemgetter(0, 1))))
     if exploration.failed:
         key, reason = next(iter(exploration.failed.items()))
-        broken = count_of(len(exploration.failed), "run")
-        parts.append(Text(on_one_line(f"{broken} of the last round broke off twice ({key}): {reason}")))
+        parts.append(f"{count_of(len(exploration.failed), 'run')} of the last round broke off ({key}): {reason}")
     return parts
 
 
 _ROUND_COLUMNS: Final = {
     "round": "{0[number]}",
     "runs": "{0[episodes]}",
-    "success": "{0[success]:.3f}",
-    "95 %": "{0[interval][0]:.2f} … {0[interval][1]:.2f}",
+    "success": "{0[success]:.3f} ({0[interval][0]:.2f}–{0[interval][1]:.2f})",
     "reward": "{0[reward]:.2f}",
     "turns": "{0[turns]:.2f}",
     "errors": "{0[errors]:.2f}",
     "tokens": "{0[tokens]:,.0f}",
     "with lessons": "{0[shown]:.0%}",
-}
-_LIBRARY_COLUMNS: Final = {
-    "round": "{0[number]}",
     "by zone": " / ".join(f"{{0[zones][{zone}]}}" for zone in ZONES),
     "by stage": " / ".join(f"{{0[stages][{stage}]}}" for stage in STAGES),
     "principles": "{0[principles]}",
-    "evolved": "{0[made]}",
 }
 _ENVIRONMENT_COLUMNS: Final = {
     "environment": "{0[0]}",
@@ -372,8 +336,3 @@ _ENVIRONMENT_COLUMNS: Final = {
     "experiences by zone": " / ".join(f"{{0[2][{zone}]}}" for zone in ZONES),
 }
 """Success, reward and experiences by zone in each environment, round by round (after PRIME, tables 1 and 2)."""
-
-
-def _with_evolved(report: RoundReport) -> Object:
-    made = [f"{count} {name}" for name, count in report["evolved"].items() if count]
-    return report | {"made": ", ".join(made) or "–"}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import defaultdict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -185,14 +184,6 @@ class Folder:
         """What the recorded answers of a run took."""
         rows = self._rows("SELECT usage FROM answers WHERE arm = ? AND task = ? AND trial = ?", key)
         return sum((Usage(**json.loads(stored)) for [stored] in rows), Usage())
-
-    def asked(self) -> tuple[dict[Key, Usage], Usage]:
-        """What all recorded answers took: those of conversations by run, with its user, and those to questions."""
-        by_run: defaultdict[Key, Usage] = defaultdict(Usage)
-        for arm, task, trial, usage in self._rows("SELECT arm, task, trial, usage FROM answers"):
-            by_run[Key(arm.partition(",")[0], task, trial)] += Usage(**json.loads(usage))
-        questions = [json.loads(answer)["usage"] for [answer] in self._rows("SELECT answer FROM questions")]
-        return by_run, sum((Usage(**usage) for usage in questions), Usage())
 
     def add_run(self, ended: Ended) -> None:
         """Record a finished run."""

@@ -7,7 +7,7 @@ or, online, of earlier tasks (H-EPM, C.1).
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -35,7 +35,6 @@ from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from rich.text import Text
 
 _log = logging.getLogger("hepm")
 Learning: TypeAlias = Literal["train", "online"]
@@ -165,23 +164,15 @@ class Bench:
         return [key for key in (*first, *second) if key not in self.ended]
 
     def estimate(self) -> Usage | None:
-        """About what the runs take that are not there yet, as much each as those of their arm; None if none is there.
-
-        Questions beside runs are as many for each as so far.
-        """
-        waiting = self.waiting()
-        if waiting and not self.ended:
+        """About what the agent takes in the runs that are not there yet, if they are like those that are; None if none
+        is there."""
+        if not self.ended:
             return None
-        by_run, questions = self.folder.asked()
-        total = _times(questions, len(waiting) / max(len(self.ended), 1))
-        for arm, number in Counter(key.arm for key in waiting).items():
-            # An arm without a run is taken for the mean of the others.
-            alike = [key for key in self.ended if key.arm == arm] or [*self.ended]
-            took = sum((by_run.get(key, Usage()) for key in alike), Usage())
-            total += _times(took, number / len(alike))
-        return total
+        usage = sum((run.facts.usage for run in self.ended.values()), Usage())
+        factor = len(self.waiting()) / len(self.ended)
+        return Usage(round(factor * usage.calls), round(factor * usage.tokens), estimated=True)
 
-    def outcome(self) -> tuple[Object, Sequence[Table | Text]]:
+    def outcome(self) -> tuple[Object, Sequence[Table | str]]:
         """What it came to: as `hepm bench --json` prints it, and for people."""
         report = report_on(self)
         return report.to_json(), tables(report)
@@ -432,11 +423,6 @@ def _agent_of(arm: Arm) -> Callable[..., Agent]:
     if arm.tagged:
         return partial(TaggedAgent, searches=arm.searches, knowledge=arm.knowledge)
     return Agent
-
-
-def _times(usage: Usage, factor: float) -> Usage:
-    parts = (usage.calls, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)
-    return Usage(*(round(factor * part) for part in parts), estimated=True)
 
 
 def move_of(message: Object) -> str:

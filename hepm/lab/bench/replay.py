@@ -18,11 +18,9 @@ from hepm.evals.domains import Domain, by_family
 from hepm.experience.prompt import Prompt
 from hepm.lab.bench.arms import OFF, Arm, find_arms, scratch_memory
 from hepm.lab.bench.folder import Ended, Facts, Key
-from hepm.lab.bench.models import tokens_of
 from hepm.lab.bench.play import Bench, Stream, move_of
 from hepm.lab.bench.scores import CHANGED
 from hepm.lab.environments.recorded import Point
-from hepm.llm import Usage
 from hepm.memory.messages import as_messages
 from hepm.types import Outcome, Trajectory, Turn
 
@@ -81,15 +79,6 @@ class ReplayBench(Bench):
     def plan(self) -> tuple[list[Key], list[Key]]:
         """Each point in each arm."""
         return self._keys(self.arms, self.tested), []
-
-    def estimate(self) -> Usage:
-        """What asking takes that is not in the folder: exact, but for the answers, as all requests are known."""
-        usage = Usage(estimated=True)
-        for key in self.plan()[0]:
-            body = self._body(key)
-            if self._source_of(key) == key and self.folder.answer(key, 0, body) is None:
-                usage += Usage(1, tokens_of(body))
-        return usage
 
     def _hint(self, key: Key) -> PointHint:
         return self.hints.get((key.task, key.arm), _SILENT)

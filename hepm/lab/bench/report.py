@@ -1,32 +1,22 @@
-"""What a bench found, for people: one sentence on each arm, tables for a terminal, and the tasks won and lost."""
+"""What a bench found, for people: one sentence on each arm, a table, and the tasks won and lost."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import islice, product, zip_longest
+from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
-from rich.text import Text
 
 from hepm.evals.metrics import Bootstrap
-from hepm.evals.report import MethodDifference, bare_table, rows_table, table_of
+from hepm.evals.report import table_of
 from hepm.lab.bench.arms import OFF
 from hepm.lab.bench.folder import Facts, Key
-from hepm.lab.bench.scores import (
-    AROUND,
-    EFFORT,
-    SESSION_MEASURES,
-    ArmScores,
-    BenchReport,
-    ChangedTask,
-    Compared,
-    Measures,
-)
-from hepm.text import CUT, count_of, on_one_line
-from hepm.uplift.effect_text import COLUMNS, MeasuredInBothArms, effect_sentence
+from hepm.lab.bench.scores import EFFORT, MEASURES, ArmComparison, ArmScores, BenchReport, ChangedTask, Measured
+from hepm.text import count_of, cut
+from hepm.uplift.effect_text import effect_sentence
 from hepm.uplift.sequence import Effect
 
 if TYPE_CHECKING:
@@ -36,8 +26,13 @@ FEWEST_TASKS: Final = 10
 """Below so many tasks, or users, no sentence says more than that."""
 # Of the reports on a terminal; --json has everything.
 _SHOWN: Final = 2  # won tasks, and lost ones, of each arm
-_SHOWN_STEPS: Final = 4  # of each of them
-_CHARS: Final = 300  # of a step
+_CHARS: Final = 300  # of what an arm did there
+_LEGEND: Final = (
+    "in brackets: 95 %; differences are paired by task; turns, calls: of successful runs, differences where both arms "
+    "solved a task; ms: median time in memory per turn"
+)
+# Of a measure in a table: so many digits, else three.
+_DIGITS: Final = {"turns": 1, "calls": 1, "errors": 1, "tokens": 0, "requests_per_turn": 2, "tokens_per_turn": 0}
 
 
 def report_on(bench: Bench) -> BenchReport:
@@ -55,11 +50,11 @@ def report_on(bench: Bench) -> BenchReport:
     sentences: list[str] = []
     if finished:
         drawn = [bench.families.get(task, task) for task in finished]
-        bootstrap = Bootstrap(drawn, seed=bench.options.seed)  # one for all arms: they are compared on the same draws
+        # One for all arms: they are compared on the same draws.
+        comparison = ArmComparison(finished, drawn, Bootstrap(drawn, seed=bench.options.seed))
         for arm in arms:
             others = None if arm == reference else runs[reference]
-            compared = Compared(finished, drawn, runs[arm], others, bootstrap)
-            scores[arm] = compared.scores(sessions=trials * bench.has_sessions)
+            scores[arm] = comparison.scores(runs[arm], others, sessions=trials * bench.has_sessions)
         sentence = _effort if bench.has_sessions else _sentence
         for arm in arms:
             if arm != reference and arm not in bench.not_compared:
@@ -83,26 +78,21 @@ def report_on(bench: Bench) -> BenchReport:
 def _sentence(arm: str, scores: ArmScores, reference: str, without: ArmScores, tasks: int) -> str:
     """What memory did to success."""
     # No task came out otherwise: there is no difference to weigh.
-    if not scores.won and not scores.lost:
-        if without.mean("success"):
+    if not (scores.won or scores.lost):
+        if without.measures["success"].value:
             return f"With {arm} each task was solved as often as with {reference}: too few tasks, or no effect."
         return (
             f"With {arm} no task was solved, as with {reference}: too hard for this model, or its limits are too low."
         )
+    difference = scores.measures["success"].difference
     effect = None
-    if tasks >= FEWEST_TASKS:
-        effect = _effect(scores.measures["success"].difference, tasks)
+    if difference is not None and tasks >= FEWEST_TASKS:
+        # Infinite: the interval is a bootstrap over tasks, which tells no number of tasks that would be enough.
+        effect = Effect(difference.value, *difference.interval, tasks, sd=inf)
     gain = effect_sentence(effect, tasks, of="task")
     won = count_of(len(scores.won), "task")
     changed = f"It solved {won} that failed with {reference}, and failed {len(scores.lost):,} that were solved."
     return f"{arm} beside {reference}: {gain} {changed}"
-
-
-def _effect(difference: MethodDifference | None, tasks: int) -> Effect | None:
-    if difference is None:
-        return None
-    # Infinite: the interval is a bootstrap over paired tasks, which tells no number of tasks that would be enough.
-    return Effect(difference.value, *difference.interval, tasks, sd=inf)
 
 
 def _effort(arm: str, scores: ArmScores, reference: str, without: ArmScores, users: int) -> str:
@@ -112,124 +102,94 @@ def _effort(arm: str, scores: ArmScores, reference: str, without: ArmScores, use
     low, high = gain.interval
     note = "" if users >= FEWEST_TASKS else ", too few to say more"
     return (
-        f"With {arm}, users enforced a preference {scores.mean(EFFORT):.2f} times a session, with {reference} "
-        f"{without.mean(EFFORT):.2f} times: a difference of {gain.value:+.2f} ({low:+.2f} to {high:+.2f}) in "
-        f"{count_of(users, 'user')}{note}."
+        f"With {arm}, users enforced a preference {scores.measures[EFFORT].value:.2f} times a session, with "
+        f"{reference} {without.measures[EFFORT].value:.2f} times: a difference of {gain.value:+.2f} ({low:+.2f} to "
+        f"{high:+.2f}) in {count_of(users, 'user')}{note}."
     )
 
 
-def tables(report: BenchReport) -> list[Table | Text]:
-    """Scores, differences, the won and the lost tasks, and the sentences below all."""
-    parts: list[Table | Text] = []
+def tables(report: BenchReport) -> list[Table | str]:
+    """Scores with the overhead of a turn and differences, the won and the lost tasks, and the sentences below all."""
+    parts: list[Table | str] = []
     if report.tasks:
-        parts = [*_scores(report), *_differences(report), *_sessions(report), _overhead(report)]
+        parts += [_scores(report), f"success: a reward of {report.success_from:g} or more; {_LEGEND}"]
     for arm, scores in report.arms.items():
         for what, changes in (("won", scores.won), ("lost", scores.lost)):
-            parts += [_side_by_side(report.reference, arm, what, change) for change in changes[:_SHOWN]]
+            for change in changes[:_SHOWN]:
+                parts += _side_by_side(report.reference, arm, what, change)
     return [*parts, *_endings(report)]
 
 
-def _scores(report: BenchReport) -> Iterator[Table | Text]:
+def _shown(report: BenchReport) -> list[str]:
+    """The measures that some arm has; the reward only where it says more than the success."""
+    named: dict[str, None] = dict.fromkeys(MEASURES)
+    is_graded = False
+    for scores in report.arms.values():
+        named |= dict.fromkeys(scores.measures)
+        is_graded |= scores.measures["reward"].value != scores.measures["success"].value
+    known = [name for name in named if any(name in scores.measures for scores in report.arms.values())]
+    return [name for name in known if name != "reward" or is_graded]
+
+
+def _scores(report: BenchReport) -> Table:
+    """A column for each arm: each measure, and below it the difference to the reference."""
     title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}"
-    legend = "in brackets: 95 %; turns, calls: of successful runs; ms: median time in memory per turn"
-    columns = {"arm": "{0[0]}", "success": "{0[1].measures[success]:3+}"}
-    if report.is_graded:
-        columns["reward"] = "{0[1].measures[reward]:3+}"
-        legend = f"success: a reward of {report.success_from:g} or more; {legend}"
-    columns |= {name: f"{{0[1].measures[{name}]:3}}" for name in report.judged}
-    if report.has_sessions:
-        title += f", {count_of(report.trials, 'session')} of each"
-    elif report.trials > 1:
+    if report.trials > 1:
         title += f", {count_of(report.trials, 'trial')} of each"
-        columns[f"pass^{report.trials}"] = f"{{0[1].pass_k[{report.trials - 1}]:.3f}}"
-    columns |= {name: f"{{0[1].measures[{name}]:1}}" for name in ("turns", "calls", "errors")}
-    columns |= {"tokens": "{0[1].measures[tokens]:0}", "hinted": "{0[1].hinted:.0%}", "ms": "{0[1].memory_ms:.2f}"}
-    yield rows_table(title, columns, report.arms.items())
-    yield Text(legend, style="dim")
-
-
-def _differences(report: BenchReport) -> Iterator[Table]:
-    if len(report.arms) < 2:
-        return
-    title = f"memory beside {report.reference}; adjusted: paired by task, turns and calls where both arms solved it"
-    table = table_of(title, "arm", *COLUMNS, "won", "lost")
-    without = report.arms[report.reference].measures
-    shares, counted = ["success", *report.judged], ["calls", "tokens"]
-    if report.is_graded:
-        shares.insert(1, "reward")
-    if report.has_sessions:
-        shares, counted = ["success"], [name for name in SESSION_MEASURES if name != "success"]
-    for arm, scores in report.arms.items():
-        for name in (*shares, *counted):
-            mine, other = scores.measures[name], without[name].value
-            effect = _effect(mine.difference, report.tasks)
-            if effect is None or mine.value is None or other is None:
-                continue
-            measured = MeasuredInBothArms(f"{arm}: {name}", other, mine.value, effect, share=name in shares)
-            changed = (str(len(scores.won)), str(len(scores.lost))) if name == "success" else ("", "")
-            table.add_row(*measured.cells, *changed)
-    yield table
-
-
-def _sessions(report: BenchReport) -> Iterator[Table | Text]:
-    """Each measure by arm and session, with its interval."""
-    if not report.has_sessions:
-        return
-    columns = {"arm": "{0[0]}", "session": "{0[1]}"}
-    columns |= {name.replace("_", " "): f"{{0[2][{name}]:2+}}" for name in SESSION_MEASURES}
-    rows: list[tuple[str, int, Measures]] = []
-    for arm, scores in report.arms.items():
-        rows += [(arm, number, measures) for number, measures in enumerate(scores.sessions, 1)]
-    yield rows_table("by session, with 95 % intervals over users", columns, rows)
-    if report.unreflected:
-        sessions = count_of(report.unreflected, "session")
-        yield Text(f"After {sessions} the model's notes could not be read, and the old ones stayed.")
-
-
-def _overhead(report: BenchReport) -> Table:
-    """What a turn takes, and how sure the model is around its summaries."""
-    columns = {
-        "arm": "{0[0]}",
-        "requests": "{0[1].measures[requests_per_turn]:2}",
-        "tokens": "{0[1].measures[tokens_per_turn]:0}",
-        "ms": "{0[1].memory_ms:.2f}",
-    }
-    if any(scores.entropy for scores in report.arms.values()):
-        columns |= {f"entropy {name}": f"{{0[1].entropy[{name}]:3}}" for name in AROUND}
-    return rows_table("overhead per turn", columns, report.arms.items())
-
-
-def _side_by_side(reference: str, arm: str, what: str, change: ChangedTask) -> Table:
-    hint = f"memory said: {_cut(change.hint)}" if change.hint else "memory said nothing"
-    table = bare_table(f"{what} with {arm}: {change.task}, from step {change.step + 1}, where {hint}")
-    for heading in (reference, arm):
-        table.add_column(heading, ratio=1, overflow="fold")
-    sides = (change.without, change.with_memory)
-    for pair in islice(zip_longest(*sides, fillvalue=""), _SHOWN_STEPS):
-        # Text, not str: brackets in a call would be read as markup.
-        table.add_row(*[Text(_cut(step)) for step in pair])
-    cut = [CUT * (len(moves) > _SHOWN_STEPS) for moves in sides]
-    if any(cut):
-        table.add_row(*cut)
+    table = table_of(title, "", *report.arms)
+    arms = report.arms.values()
+    for name in _shown(report):
+        measured = [scores.measures.get(name) for scores in arms]
+        table.add_row(name.replace("_", " "), *[_value(name, one) for one in measured])
+        differences = [_difference(name, one) for one in measured]
+        if any(differences):
+            table.add_row(f"  beside {report.reference}", *differences)
+    table.add_row(f"pass^{report.trials}", *[f"{scores.pass_k[-1]:.3f}" for scores in arms])
+    table.add_row("won / lost", *[f"{len(scores.won)} / {len(scores.lost)}" for scores in arms])
+    table.add_row("hinted", *[f"{scores.hinted:.0%}" for scores in arms])
+    table.add_row("ms", *[f"{scores.memory_ms:.2f}" for scores in arms])
     return table
 
 
-def _cut(text: str) -> str:
-    line = on_one_line(" ".join(text.split()))
-    if len(line) <= _CHARS:
-        return line
-    return line[: _CHARS - 1] + CUT
+def _value(name: str, measured: Measured | None) -> str:
+    if measured is None:
+        return "–"
+    cell = f"{measured.value:,.{_DIGITS.get(name, 3)}f}"
+    if name in ("success", "reward"):
+        cell += f" ({measured.interval.low:.2f}–{measured.interval.high:.2f})"
+    return cell
 
 
-def _endings(report: BenchReport) -> Iterator[Text]:
+def _difference(name: str, measured: Measured | None) -> str:
+    if measured is None or measured.difference is None:
+        return ""
+    digits = _DIGITS.get(name, 3)
+    low, high = measured.difference.interval
+    return f"{measured.difference.value:+,.{digits}f} ({low:+,.{digits}f} to {high:+,.{digits}f})"
+
+
+def _side_by_side(reference: str, arm: str, what: str, change: ChangedTask) -> list[str]:
+    """What both arms did in a task that came out differently."""
+    said = f"memory said: {change.hint}" if change.hint else "memory said nothing"
+    return [
+        "",
+        cut(f"{what} with {arm}: {change.task}, from step {change.step + 1}, where {said}", _CHARS),
+        cut(f"{reference}: {' → '.join(change.without)}", _CHARS),
+        cut(f"{arm}: {' → '.join(change.with_memory)}", _CHARS),
+    ]
+
+
+def _endings(report: BenchReport) -> Iterator[str]:
     """The end of a report: why runs broke off, how many tasks are unfinished, and the sentences."""
     # One line for each reason, as a server that is down ends all runs by the same one.
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for key, reason in report.failed.items():
         reasons[reason].append(key)
     for reason, keys in reasons.items():
-        yield Text(on_one_line(f"{count_of(len(keys), 'run')} broke off ({keys[0]}): {reason}"))
+        yield f"{count_of(len(keys), 'run')} broke off ({keys[0]}): {reason}"
+    if report.unreflected:
+        sessions = count_of(report.unreflected, "session")
+        yield f"After {sessions} the model's notes could not be read, and the old ones stayed."
     if report.unfinished:
-        yield Text(f"{count_of(report.unfinished, 'task')} left out, not finished: repeat the command.")
-    for sentence in report.sentences:
-        yield Text(f"\n{on_one_line(sentence)}", style="bold")
+        yield f"{count_of(report.unfinished, 'task')} left out, not finished: repeat the command."
+    yield from report.sentences

@@ -83,14 +83,12 @@ class TablePart:
         mean_of: The benches whose mean the rows are, in place of one `bench`.
         rows: What the paper calls a row, by arm or round.
         published: By model, the figure of each row, in the order of `rows`; a list for several metrics.
-        metrics: What is read for the table's metrics where this bench has other names for them.
     """
 
     label: str
     rows: Mapping[str, str]
     bench: str = ""
     mean_of: Sequence[str] = ()
-    metrics: Sequence[str] = ()
     published: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
 
     @property
@@ -109,7 +107,7 @@ class TablePart:
         """What our benches measured of a row, in the mean; None for what some of them lack."""
         records = [records_of(documents.get(bench, {})).get(row, {}) for bench in self.benches]
         means: list[float | None] = []
-        for metric in self.metrics or metrics:
+        for metric in metrics:
             values = [value_of(record, metric) for record in records]
             found = [value for value in values if value is not None]
             means.append(fmean(found) if len(found) == len(values) else None)
@@ -275,9 +273,7 @@ def value_of(record: Object, metric: str) -> float | None:
     """What a row reads off its record; None where it has none."""
     measures: Object = record.get("measures", record)
     value: Any = measures if metric.partition(".")[0] in measures else record
-    for key in metric.split("."):
-        if isinstance(value, list):
-            value = dict(enumerate(cast("list[Any]", value))).get(int(key))
-        else:
-            value = cast("Object", value or {}).get(key)
+    keys = [metric] if metric in measures else metric.split(".")
+    for key in keys:
+        value = cast("Object", value or {}).get(key)
     return cast("Object", value)["value"] if isinstance(value, dict) else value

@@ -72,16 +72,10 @@ def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(benched: tupl
     assert found["calls"] == asked == 2 * 24 * 3
     assert off["measures"]["tokens"]["value"] == 20 + 5 + 2 * 15
     assert off["hinted"] == 0 < hybrid["hinted"]
-    for part in (
-        "memory beside off; adjusted: paired by task",
-        "hybrid: success",
-        "won with hybrid",
-        "memory said: Suggested next tools:",
-        "overhead per turn",
-    ):
+    for part in ("  beside off", "won with hybrid: ", "memory said: Suggested next tools:", "requests per turn"):
         assert part in shown
     # Of environments with 0 and 1 alone it would repeat the success.
-    assert "reward" not in shown
+    assert "\nreward" not in shown
 
 
 def test_what_an_environment_judges_besides_is_compared_over_the_runs_it_judges(
@@ -97,8 +91,9 @@ def test_what_an_environment_judges_besides_is_compared_over_the_runs_it_judges(
         ]
         assert found["arms"][arm]["measures"]["thrift"]["value"] == pytest.approx(len(thrifty) / 16, abs=1e-3)
     assert found["arms"]["hybrid"]["measures"]["thrift"]["difference"]["value"] > 0
-    [row] = [line for line in shown.splitlines() if line.startswith("hybrid: thrift")]
-    assert re.search(r" 62\.5 % +93\.8 % +\+31\.3 ", row)
+    row, difference = re.findall(r"thrift +(.*)\n  beside off +(.*)", shown)[0]
+    assert row.split() == ["0.625", "0.938"]
+    assert difference.startswith("+0.312 (")
 
 
 def test_the_folder_is_an_archive_of_runs(clerks: Loopback, tmp_path: Path) -> None:
@@ -197,10 +192,8 @@ def test_graded_rewards_have_a_column_with_an_interval_a_paired_difference_and_t
     assert gain == pytest.approx(hybrid["measures"]["reward"]["value"] - off["measures"]["reward"]["value"], abs=2e-3)
     assert found["success_from"] == 0.7
     shown = bench(tmp_path, clerks.url, "--tasks", "[bl]*", env=graded).out
-    assert "success: a reward of 0.7 or more; in brackets: 95 %; turns, calls" in " ".join(shown.split())
-    [row] = [line for line in shown.splitlines() if line.startswith("hybrid: reward")]
-    rewards = [100 * arm["measures"]["reward"]["value"] for arm in (off, hybrid)]
-    assert f" {rewards[0]:.1f} %   {rewards[1]:.1f} % " in row
+    assert "success: a reward of 0.7 or more; in brackets: 95 %" in shown
+    assert re.search(rf"\nreward +{off['measures']['reward']['value']:.3f} \(.*\n  beside off +\+{gain:.3f} \(", shown)
 
 
 @pytest.mark.parametrize(("model", "success"), [("gold", 1.0), pytest.param("none", 0.0, marks=pytest.mark.exhaustive)])
@@ -219,13 +212,12 @@ def test_a_dry_run_asks_and_leaves_nothing_and_goes_by_the_runs_that_are_there(
 ) -> None:
     folder = tmp_path / "new"
     shown = bench(folder, clerks.url, "--tasks", "6", "--dry-run").out
-    assert "12 runs would be played; what that takes is known once some are" in " ".join(shown.split())
+    assert "12 runs would be played, in" in shown
     assert not folder.exists()
     bench(folder, clerks.url, "--tasks", "6", "--budget", "9 calls", "--concurrency", "1")
     asked = len(clerks.requests)
-    found = report(bench(folder, clerks.url, "--tasks", "6", "--prices", "2,8", "--dry-run", "--json"))
+    found = report(bench(folder, clerks.url, "--tasks", "6", "--dry-run", "--json"))
     assert (found["runs"], found["calls"], len(clerks.requests)) == (12 - asked // 3, 12 * 3 - asked, asked)
-    assert found["tokens"] * 2 / 1e6 < found["cost_usd"] < found["tokens"] * 8 / 1e6
 
 
 def test_a_spent_budget_ends_a_bench_which_then_goes_on(clerks: Loopback, tmp_path: Path) -> None:
@@ -306,7 +298,6 @@ def test_runs_whose_model_failed_are_named_and_made_again(clerks: Loopback, tmp_
     assert (planned["runs"], planned["calls"]) == (2, 2 * 3)
     shown = bench(tmp_path, clerks.url, *options)
     assert "2 runs broke off (off/damp-Cleo/0)" in " ".join(shown.out.split())
-    assert "2 runs broke off before, and are made anew (off/damp-Cleo/0): " in " ".join(shown.err.split())
     clerks.script = clerk
     found = report(bench(tmp_path, clerks.url, *options, "--json"))
     assert (found["failed"], found["unfinished"]) == ({}, 0)

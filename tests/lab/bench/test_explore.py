@@ -207,7 +207,7 @@ def test_a_strict_threshold_of_pruning_leaves_no_principle_of_a_lower_score(play
     assert "have no use for it: leave it out" in " ".join(once.err.split())
 
 
-def test_a_run_that_breaks_off_twice_is_left_out_of_its_round(played: Loopback, tmp_path: Path) -> None:
+def test_a_run_that_breaks_off_is_left_out_of_its_round(played: Loopback, tmp_path: Path) -> None:
     def moody(request: Request) -> Any:
         return error(400, "too long") if "parcel 2 is damp" in str(request.body) else learner(request)
 
@@ -225,7 +225,7 @@ def test_another_store_another_folder_and_other_settings_are_refused_in_a_senten
     assert explore(tmp_path, played.url, *options).code == 0
     asked = len(played.requests)
     for more, message in (
-        (("--memory", tmp_path / "new.hepm"), "do not belong together: parcels"),
+        (("--memory", tmp_path / "new.hepm"), 'holds runs with another memory ("m.hepm", now "new.hepm")'),
         (("--folder", tmp_path / "new"), "do not belong together: parcels"),
         (("--seed", "1"), "holds runs with another seed (0, now 1)"),
     ):
