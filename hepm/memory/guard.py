@@ -19,8 +19,6 @@ SILENT: Final = "silent"
 HINTED: Final = "hinted"
 """and of all others."""
 LEVELS: Final = (SILENT, HINTED)
-FORMER: Final = ("0.95", "0.9", "0.75", "0.6")
-"""Levels of sessions with hints in stores of former versions: the chance that a hint needed."""
 MARGIN: Final = 0.05
 """By so much of success silence must look better."""
 LEAST: Final = 0.05
@@ -65,16 +63,6 @@ def drawn(known: Outcomes, dice: Random) -> str:
     if lot > 1 - LEAST:
         return HINTED
     return SILENT if of_level(known, SILENT).draw(dice) > of_level(known, HINTED).draw(dice) + MARGIN else HINTED
-
-
-def with_former(known: Outcomes) -> Outcomes:
-    """The outcomes with those of former levels as `HINTED` ones, until there are enough of today's."""
-    hinted = [of_level(known, HINTED)]
-    for former in FORMER:
-        if hinted[0].sessions < LATEST:
-            hinted.append(of_level(known, former))
-    successes, sessions = sum(one.successes for one in hinted), sum(one.sessions for one in hinted)
-    return {SILENT: of_level(known, SILENT), HINTED: LevelOutcomes(successes, sessions)}
 
 
 def of_level(known: Outcomes, level: str) -> LevelOutcomes:

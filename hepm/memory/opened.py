@@ -6,11 +6,10 @@ import os
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
 
 from hepm.embed.agreed import AgreedEmbedder
-from hepm.errors import HepmError, InputError, StoreDamagedError
+from hepm.errors import InputError
 from hepm.graph.mirror.mirror import Mirror
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.open_store import DEFAULT_STORE, artifact_folder, embedded_file, open_store
@@ -177,12 +176,7 @@ class OpenedMemory:
                 approve=approve,
             )
             # Before anybody reads: counts by older rules would be mixed with new ones.
-            try:
-                upgrade(store, memory._embedder, memory._drop_kept, success_from=success_from, where=os.fspath(path))
-            except _UNEXPECTED as error:
-                if not isinstance(error, HepmError):
-                    memory._explain(error)
-                raise
+            upgrade(store, memory._embedder, memory._drop_kept, success_from=success_from, where=os.fspath(path))
             return memory
         # Also an interruption: the store would stay open.
         except BaseException:
@@ -208,27 +202,8 @@ class OpenedMemory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            # What a damaged value breaks is an ordinary error, far from the store.
-            if isinstance(error, _UNEXPECTED) and not isinstance(error, HepmError) and _is_ours(trace):
-                self._explain(error)
-        finally:
-            self.close()
-
-    def _explain(self, error: Exception) -> None:
-        """Raise StoreDamagedError if the store holds damaged values, one of which an unexpected error may be due to."""
-        damage = self.store.damage()
-        if not damage:
-            return
-        first = damage[0]
-        if len(damage) > 1:
-            first += f", and {len(damage) - 1} more"
-        raise StoreDamagedError(
-            f"the memory holds damaged values: {first}. Restore it from an export or a copy."
-        ) from error
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     # Parts
 
@@ -327,16 +302,3 @@ def checked_holdout(share: float) -> float:
     if not 0 <= share <= 1:
         raise InputError(f"holdout is {share!r}: give the share of sessions to hold out, from 0 to 1")
     return float(share)
-
-
-# Errors of code that got a value it did not expect.
-_UNEXPECTED: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
-
-
-def _is_ours(trace: TracebackType | None) -> bool:
-    """Whether an error passed through hepm, and is not of the caller's code alone."""
-    while trace is not None:
-        if str(trace.tb_frame.f_globals.get("__name__")).startswith("hepm."):
-            return True
-        trace = trace.tb_next
-    return False

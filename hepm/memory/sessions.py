@@ -9,19 +9,18 @@ from dataclasses import replace
 from hashlib import blake2b
 from itertools import takewhile
 from random import Random
-from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.trials import CONTROL, MEMORY
-from hepm.memory.guard import FORMER, LATEST, LEVELS, GuardState, LevelOutcomes, Outcomes, drawn, with_former
+from hepm.memory.background import BackgroundJobs
+from hepm.memory.guard import LATEST, LEVELS, GuardState, LevelOutcomes, Outcomes, drawn
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 if TYPE_CHECKING:
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
     from hepm.memory import Memory
-    from hepm.memory.background import BackgroundJobs
     from hepm.memory.journal import Journal, Kept, Stamp
     from hepm.memory.session import Session
     from hepm.uplift.report import UpliftReport
@@ -51,8 +50,7 @@ class Sessions:
         self.journal = journal
         self._memory = memory
         self._guard = guard
-        self._jobs: BackgroundJobs | None = None
-        self._making = Lock()
+        self._jobs = BackgroundJobs()
         self._secret = ""
         self._outcomes: dict[str, tuple[int, Outcomes]] = {}
         self._reports: dict[str, _Reported] = {}
@@ -158,7 +156,7 @@ class Sessions:
         from hepm.experience.counted import count_grown
 
         lessons = self._memory.lessons
-        self._background.later(lambda: count_grown(lessons, namespace=namespace), key=("count", namespace))
+        self._jobs.later(lambda: count_grown(lessons, namespace=namespace), key=("count", namespace))
 
     def tidy_soon(self, *, tried: bool, options: IngestOptions | None, namespace: str = DEFAULT_NAMESPACE) -> None:
         """After a session, on that thread: store others that were left behind, and look whether memory harms.
@@ -167,23 +165,13 @@ class Sessions:
             tried: Whether the session was in an experiment, which may now show that.
         """
         if self.journal is not None:
-            self._background.later(lambda: self.store_abandoned(options=options), key="abandoned")
+            self._jobs.later(lambda: self.store_abandoned(options=options), key="abandoned")
         if tried:
-            self._background.later(lambda: self.uplift(namespace=namespace, lately=True), key=("uplift", namespace))
-
-    @property
-    def _background(self) -> BackgroundJobs:
-        from hepm.memory.background import BackgroundJobs
-
-        with self._making:
-            if self._jobs is None:
-                self._jobs = BackgroundJobs()
-            return self._jobs
+            self._jobs.later(lambda: self.uplift(namespace=namespace, lately=True), key=("uplift", namespace))
 
     def wait_distilled(self) -> None:
         """Wait until the runs of `distill_soon` are distilled. `close` waits too."""
-        if self._jobs is not None:
-            self._jobs.wait()
+        self._jobs.wait()
 
     # What chance decides, and what outcomes show
 
@@ -223,9 +211,8 @@ class Sessions:
         at, known = self._outcomes.get(namespace, (-1, {}))
         # Counted again only where something was stored since.
         if at != revision:
-            levels = (*LEVELS, *FORMER)
-            counted = self._memory.store.outcomes_by_level(levels, namespace=namespace, most=LATEST)
-            known = with_former({level: LevelOutcomes(*of_level) for level, of_level in counted.items()})
+            counted = self._memory.store.outcomes_by_level(LEVELS, namespace=namespace, most=LATEST)
+            known = {level: LevelOutcomes(*of_level) for level, of_level in counted.items()}
             self._outcomes[namespace] = revision, known
         return known
 
@@ -280,5 +267,4 @@ class Sessions:
 
     def close(self) -> None:
         """Wait for the lessons that are being distilled; safe to call twice."""
-        if self._jobs is not None:
-            self._jobs.close()
+        self._jobs.close()

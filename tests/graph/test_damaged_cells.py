@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from hepm import Memory
-from hepm.errors import StoreDamagedError
 from hepm.graph.sqlite import SQLiteStore
 from tests.faults.command import one_sentence, quick
 from tests.graph.test_doctor import fill
@@ -86,20 +84,13 @@ def test_a_store_of_a_schema_too_old_or_too_new_is_refused_and_left_as_it_is(
         "DELETE FROM meta WHERE key = 'states_per_move'",
     ],
 )
-def test_no_column_takes_what_it_cannot_mean_and_an_error_past_that_is_a_sentence(
-    store: Path, whole: Path, sql: str
-) -> None:
+def test_no_column_takes_what_it_cannot_mean_and_what_came_past_that_is_found(store: Path, sql: str) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         edit(store, sql)
     edit(store, UNCHECKED + "DROP TRIGGER whole_header;" + sql)
     found = quick("doctor", "--store", store)
     assert found.code == 1
     assert "CHECK constraint failed" in found.out or "Restore the file" in found.err
-    for command in COMMANDS:
-        copy = store.with_name("copy.hepm")
-        shutil.copy(store, copy)
-        answer = quick(*command, "--store", copy, cwd=whole.parent)
-        assert "Traceback" not in answer.err, (command, answer.err[-2000:])
 
 
 def test_a_damaged_header_is_one_sentence_to_every_command(store: Path, whole: Path) -> None:
@@ -116,12 +107,3 @@ def test_text_that_is_not_utf_8_ends_no_command_in_a_traceback(store: Path, whol
     for command in (*COMMANDS, ("doctor",)):
         answer = quick(*command, "--store", store, cwd=whole.parent)
         assert "Traceback" not in answer.err, (command, answer.err[-2000:])
-
-
-def test_an_error_of_the_caller_s_own_is_not_taken_for_damage(store: Path) -> None:
-    edit(store, UNCHECKED + "UPDATE tool SET parameters = '{'")
-    with pytest.raises(StoreDamagedError, match=r"CHECK constraint failed in tool"):  # noqa: SIM117
-        with Memory.open(store) as memory:
-            list(memory.export())
-    with pytest.raises(ZeroDivisionError), Memory.open(store):
-        _ = 1 / 0

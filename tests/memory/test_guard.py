@@ -104,16 +104,6 @@ def test_the_guard_says_in_a_sentence_which_level_is_in_force_and_why(
     assert GuardState.of(known).sentence == sentence
 
 
-def test_hinted_sessions_of_a_former_version_count_as_much_as_its_silent_ones(file: Path) -> None:
-    with Memory.open(file) as memory:
-        add_sessions(memory, SILENT, 9, 7)
-        add_sessions(memory, "0.95", 12, 2)
-        add_sessions(memory, "0.6", 3, 1)
-        state = memory.sessions.guard()
-    assert state.outcomes == outcomes(silent=(9, 16), hinted=(15, 18))
-    assert state.level == HINTED
-
-
 def test_silence_is_not_said_to_do_better_than_hints_that_no_session_had(file: Path) -> None:
     with Memory.open(file) as memory:
         add_sessions(memory, SILENT, 5, 0)

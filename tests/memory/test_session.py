@@ -310,7 +310,7 @@ def test_runs_are_counted_again_once_a_tenth_of_them_are_new(memory: Memory, cou
 
 def test_runs_that_come_while_others_are_counted_are_counted_together(memory: Memory, counted: list[int]) -> None:
     held, go_on = Event(), Event()
-    memory.sessions._background.later(lambda: (held.set(), go_on.wait(10)), key="test")
+    memory.sessions._jobs.later(lambda: (held.set(), go_on.wait(10)), key="test")
     held.wait(10)
     for number in range(10):
         with memory.session(id=f"s{number}", task="broken", namespace=NS) as session:
@@ -328,7 +328,7 @@ def test_what_other_sessions_left_behind_is_stored_after_a_finish_and_not_by_it(
         with memory.session(id="ended", namespace=NS) as session:
             session.hint(asked("get_order"))
             held, go_on = Event(), Event()
-            memory.sessions._background.later(lambda: (held.set(), go_on.wait(10)), key="test")
+            memory.sessions._jobs.later(lambda: (held.set(), go_on.wait(10)), key="test")
             held.wait(10)
             session.finish(success=True)
         assert [run.id for run in runs_in(memory)] == ["ended"]
