@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -42,8 +42,6 @@ _OF_EARLIER: Final = 0.5  # of a tool that runs called before one of these, wher
 _DESCRIBED_CHARS: Final = 500  # of a description, for the model
 _READ_CHARS: Final = 100_000  # of a conversation, in which names of tools are looked for
 _LATEST: Final = 100  # sessions, by which it is decided whether lists are shortened
-_LISTS: Final = 24  # of a namespace: agents with other tools have a list of their own
-_REASON_RUNS: Final = "called in recorded runs"
 
 # A name in a text: "get_user.details" and "mcp__files-read", and whatever stands in quotation marks.
 _NAME: Final = re.compile(r"[\w./:-]+")
@@ -87,57 +85,38 @@ class Shortlist:
     off: str = ""
 
 
-class MissRate(NamedTuple):
-    """How many of the latest sessions needed a tool that was not in the list."""
+def misses_too_many(sessions: int, missed: int) -> bool:
+    """Whether more than `MOST_MISSED` of sessions need a tool that is not in the list.
 
-    sessions: int = 0
-    missed: int = 0
-
-    @property
-    def is_too_high(self) -> bool:
-        """Whether more than `MOST_MISSED` of sessions miss one.
-
-        The likelihood of `FAR_TOO_MANY` is 20 times that of `MOST_MISSED`: of lower rates this happens at any of all
-        looks with a probability of at most 1 / 20 (Ville's inequality).
-        """
-        kept = self.sessions - self.missed
-        odds = math.log(FAR_TOO_MANY / MOST_MISSED) * self.missed
-        return odds + math.log((1 - FAR_TOO_MANY) / (1 - MOST_MISSED)) * kept > math.log(20)
-
-    def __str__(self) -> str:
-        return f"{self.missed:,} of {self.sessions:,} sessions needed a tool that is not in the list"
+    The likelihood of `FAR_TOO_MANY` is 20 times that of `MOST_MISSED`: of lower rates this happens at any of all
+    looks with a probability of at most 1 / 20 (Ville's inequality).
+    """
+    odds = math.log(FAR_TOO_MANY / MOST_MISSED) * missed
+    odds += math.log((1 - FAR_TOO_MANY) / (1 - MOST_MISSED)) * (sessions - missed)
+    return odds > math.log(20)
 
 
 @dataclass(slots=True)
 class _List:
-    """The stable list of the agents of a namespace that have (about) the same tools.
+    """The stable list of a namespace.
 
     Attributes:
-        known: Names of all tools that they had.
+        known: Names of all tools that its agents had.
         kept: Why each tool is in the list, by name.
+        missed: Of the latest sessions, whether they needed a tool that is not in it.
     """
 
-    known: set[ToolName]
+    known: set[ToolName] = field(default_factory=set[ToolName])
     kept: dict[ToolName, str] = field(default_factory=dict[ToolName, str])
-
-
-@dataclass(slots=True)
-class _Namespace:
-    lists: list[_List] = field(default_factory=list[_List])
     missed: deque[bool] = field(default_factory=lambda: deque(maxlen=_LATEST))
 
     @property
-    def rate(self) -> MissRate:
-        """Of the sessions that are remembered."""
-        return MissRate(len(self.missed), sum(self.missed))
-
-    def list_for(self, names: Sequence[ToolName]) -> _List:
-        """The list of agents with these tools: the one that knows most of them, if that is half."""
-        best = max(self.lists, key=lambda known: len(known.known.intersection(names)), default=None)
-        if best is None or len(best.known.intersection(names)) * 2 < len(names):
-            best = _List(set(names))
-            self.lists = [*self.lists[1 - _LISTS :], best]
-        return best
+    def off(self) -> str:
+        """Why all tools are sent; "" where they are not."""
+        sessions, missed = len(self.missed), sum(self.missed)
+        if not misses_too_many(sessions, missed):
+            return ""
+        return f"{missed:,} of {sessions:,} sessions needed a tool that is not in the list"
 
 
 class Shortlists:
@@ -145,7 +124,7 @@ class Shortlists:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._namespaces: dict[str, _Namespace] = {}
+        self._lists: defaultdict[str, _List] = defaultdict(_List)
         self._lock = Lock()
 
     def choose(
@@ -163,43 +142,35 @@ class Shortlists:
             raise InputError(f"k is {k}: ask for at least one tool")
         given = listed(tools)
         index = index_of(given)
-        turns = _turns_of(messages)
-        with self._lock:
-            state = self._of(namespace)
-        names = list(dict.fromkeys(filter(None, index.names_N)))
-        if len(names) <= k:
-            return _shortened(given, index, dict.fromkeys(names, "no more tools than asked for"))
+        turns = [Turn("user", messages)] if isinstance(messages, str) else read_messages(messages)
+        tokens = dict(zip(index.names_N, index.tokens_N, strict=True))
+        tokens.pop("", None)  # what is no function
+        if len(tokens) <= k:
+            return _shortened(given, index, dict.fromkeys(tokens, "no more tools than asked for"))
         mirror = self._memory.mirror(namespace)
         found = self._ranked(given, index, _said_in(turns, "user")[:SAID_CHARS], mirror)
-        needed = self._needed(index, names, turns, tool_choice, mirror)
+        needed = self._called(index, mirror) | needed_here(turns, tokens, tool_choice)
         with self._lock:
-            known = state.list_for(names)
-            new = [name for name in names if name not in known.known]
+            own = self._lists[namespace]
+            new = [name for name in tokens if name not in own.known]
             if len(new) <= k:
                 needed = dict.fromkeys(new, "new") | needed
-            known.known.update(names)
-            most = _GROWS_BY if known.kept else k
-            known.kept = needed | known.kept
-            self._grow(known, found, index, most, budget_tokens)
-            reasons = {**known.kept, **needed}
-            rate = state.rate
-        chosen = _shortened(given, index, reasons)
-        if rate.is_too_high:
-            return replace(chosen, tools=tuple(given), tokens=sum(index.tokens_N), tokens_saved=0, off=f"off: {rate}")
+            own.known.update(tokens)
+            # A first request fills the list; later ones add a little.
+            most = k if own.kept.keys().isdisjoint(tokens) else _GROWS_BY
+            own.kept = needed | own.kept
+            left = math.inf
+            if budget_tokens is not None:
+                left = budget_tokens - sum(tokens.get(name, 0) for name in own.kept)
+            for one in found[:most]:
+                if one.name not in own.kept and tokens[one.name] <= left:
+                    own.kept[one.name] = one.reason
+                    left -= tokens[one.name]
+            chosen = _shortened(given, index, own.kept | needed)
+            off = own.off
+        if off:
+            return replace(chosen, tools=tuple(given), tokens=sum(index.tokens_N), tokens_saved=0, off=f"off: {off}")
         return chosen
-
-    def _grow(
-        self, known: _List, found: Sequence[FoundTool], index: ToolIndex, most: int, budget_tokens: int | None
-    ) -> None:
-        """Take the best tools for a request up into a list, while its tokens are within the budget."""
-        left = math.inf
-        tokens = dict(zip(index.names_N, index.tokens_N, strict=True))
-        if budget_tokens is not None:
-            left = budget_tokens - sum(tokens.get(name, 0) for name in known.kept)
-        for one in found[:most]:
-            if one.name not in known.kept and tokens[one.name] <= left:
-                known.kept[one.name] = one.reason
-                left -= tokens[one.name]
 
     def find(self, query: str, tools: Iterable[object], *, k: int = 10, namespace: str) -> list[FoundTool]:
         """The tools that fit a request, best first, by words, vectors and what runs of like requests called."""
@@ -210,14 +181,13 @@ class Shortlists:
         self, query: str, names: Sequence[ToolName] | None, *, k: int = 10, namespace: str
     ) -> list[FoundTool]:
         """The same among the tools that recorded runs had or called, but for retired ones; with `names`, of these."""
-        rows = {row.name: row for row in self._memory.store.tools(namespace=namespace) if not row.retired}
-        tools: list[Tool] = []
-        for name in dict.fromkeys(rows if names is None else names):
-            tool = Tool(name)
-            if name in rows:
-                tool = Tool(name, rows[name].description, decoded_text(rows[name].parameters))
-            tools.append(tool)
-        return self.find(query, tools, k=k, namespace=namespace)
+        tools: dict[ToolName, Tool] = {}
+        for row in self._memory.store.tools(namespace=namespace):
+            if not row.retired:
+                tools[row.name] = Tool(row.name, row.description, decoded_text(row.parameters))
+        if names is not None:
+            tools = {name: tools.get(name) or Tool(name) for name in names}
+        return self.find(query, tools.values(), k=k, namespace=namespace)
 
     def record(self, *, missed: bool, namespace: str) -> None:
         """Count a session with a list, and whether it called a tool that is not in it, found or sent all the same.
@@ -226,19 +196,12 @@ class Shortlists:
         tools are sent, until a hundred sessions are known of which that is not so.
         """
         with self._lock:
-            self._of(namespace).missed.append(missed)
+            self._lists[namespace].missed.append(missed)
 
     def off(self) -> dict[str, str]:
         """The namespaces whose sessions get all tools, as too many missed one, with how many that were."""
-        off: dict[str, str] = {}
         with self._lock:
-            for name, state in self._namespaces.items():
-                if state.rate.is_too_high:
-                    off[name] = str(state.rate)
-        return off
-
-    def _of(self, namespace: str) -> _Namespace:
-        return self._namespaces.setdefault(namespace, _Namespace())
+            return {name: own.off for name, own in self._lists.items() if own.off}
 
     def _ranked(
         self, given: Sequence[object], index: ToolIndex, request: str, mirror: NamespaceMirror
@@ -248,8 +211,7 @@ class Shortlists:
         embedder = None
         if not self._memory.embedder.name.startswith(HashingEmbedder.PREFIX):
             embedder = self._memory.embedder
-        scores_N = index.scores(request, embedder).tolist()
-        score = {name: value for name, value in zip(index.names_N, scores_N, strict=True) if name}
+        score = dict(zip(index.names_N, index.scores(request, embedder).tolist(), strict=True))
         requests = self._memory.evidence(mirror.name).latest().requests
         names = ToolNames.of(mirror.marks, (), score)
         by_runs: dict[ToolName, str] = {}
@@ -273,34 +235,27 @@ class Shortlists:
                 found[tool.name] = FoundTool(tool.name, tool.description, one, score[tool.name], reason)
         return sorted(found.values(), key=lambda one: (-round(one.score, 6), one.name))
 
-    def _needed(
-        self,
-        index: ToolIndex,
-        names: Sequence[ToolName],
-        turns: Sequence[Turn],
-        tool_choice: object,
-        mirror: NamespaceMirror,
-    ) -> dict[ToolName, str]:
-        """The tools that must stay, with the reason for each."""
-        tool_names = ToolNames.of(mirror.marks, (), names)
+    def _called(self, index: ToolIndex, mirror: NamespaceMirror) -> dict[ToolName, str]:
+        """The tools that recorded runs called, also by another name, with the reason for each."""
+        names = ToolNames.of(mirror.marks, (), index.names_N)
+        called = mirror.called()
         # "execute-tool weather/forecast" is a call of "execute-tool".
-        called = {tool.partition(" ")[0] for tool in mirror.called()} | mirror.called()
-        by_runs = {name for name in names if tool_names.own(name) in called}
-        kept = dict.fromkeys(by_runs, _REASON_RUNS) | self._renamed(index, by_runs, mirror)
-        return kept | needed_here(turns, names, tool_choice)
-
-    def _renamed(self, index: ToolIndex, by_runs: set[ToolName], mirror: NamespaceMirror) -> dict[ToolName, str]:
-        """Tools that have the description of one that runs called and the agent has no more."""
+        outer = {tool.partition(" ")[0] for tool in called}
+        # Tools that runs called and the agent has no more, by their descriptions.
         gone: dict[str, ToolName] = {}
-        offered = set(index.names_N)
         with suppress(StoreUnavailableError):
-            rows = self._memory.store.tools(namespace=mirror.name)
-            gone = {row.description: row.name for row in rows if row.calls and row.name not in offered}
-        renamed: dict[ToolName, str] = {}
+            for row in self._memory.store.tools(namespace=mirror.name):
+                if row.calls and row.description and row.name not in index.names_N:
+                    gone[row.description] = row.name
+        kept: dict[ToolName, str] = {}
         for tool in index.tools_N:
-            if tool is not None and tool.description and tool.description in gone and tool.name not in by_runs:
-                renamed[tool.name] = f"has the description of {gone[tool.description]}, which runs called"
-        return renamed
+            if tool is None:
+                continue
+            if names.own(tool.name) in called or names.own(tool.name) in outer:
+                kept[tool.name] = "called in recorded runs"
+            elif tool.description in gone:
+                kept[tool.name] = f"has the description of {gone[tool.description]}, which runs called"
+        return kept
 
 
 def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: object) -> dict[ToolName, str]:
@@ -318,12 +273,6 @@ def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: o
         elif normal(name) in called:
             needed[name] = "called in this conversation"
     return needed
-
-
-def _turns_of(messages: Sequence[object] | str) -> Sequence[Turn]:
-    if isinstance(messages, str):
-        return [Turn("user", messages)]
-    return read_messages(messages)
 
 
 def _said_in(turns: Sequence[Turn], *roles: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError
-from hepm.memory.shortlist import MissRate, Shortlist
+from hepm.memory.shortlist import Shortlist, misses_too_many
 from hepm.memory.tool_index import index_of
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 
@@ -113,7 +113,7 @@ def test_one_list_serves_all_sessions_and_only_grows(memory: Memory) -> None:
     assert memory.shortlist("cancel my flight", TOOLS, k=8).tools == later.tools
 
 
-def test_agents_with_other_tools_have_a_list_of_their_own(memory: Memory) -> None:
+def test_agents_with_other_tools_do_not_change_each_others_list(memory: Memory) -> None:
     others = [tool(f"{verb}_{thing}_v2", f"{verb} {thing}") for thing in THINGS for verb in VERBS]
     first = memory.shortlist("cancel my flight", TOOLS, k=4)
     other = memory.shortlist("cancel my flight", others, k=4)
@@ -197,15 +197,15 @@ def test_the_bound_on_misses_holds_at_every_look() -> None:
         missed = 0
         for sessions in range(1, 151):
             missed += draw.random() < 0.05
-            if MissRate(sessions, missed).is_too_high:
+            if misses_too_many(sessions, missed):
                 broken += 1
                 break
     assert broken <= 0.05 * 400
-    assert not MissRate(0, 0).is_too_high
-    assert not MissRate(20, 2).is_too_high
-    assert MissRate(40, 10).is_too_high
-    assert MissRate(3, 3).is_too_high
-    assert not MissRate(100, 10).is_too_high
+    assert not misses_too_many(0, 0)
+    assert not misses_too_many(20, 2)
+    assert misses_too_many(40, 10)
+    assert misses_too_many(3, 3)
+    assert not misses_too_many(100, 10)
 
 
 @pytest.mark.parametrize(
