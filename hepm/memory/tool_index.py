@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import InputError
 from hepm.evidence.engine import stem
-from hepm.ingest.fields import is_list, is_object
+from hepm.ingest.fields import is_object
 from hepm.ingest.records import RecordError, decoded_text, is_record, json_of
 from hepm.ingest.tools import read_tools
 from hepm.text import FUNCTION_WORDS
@@ -43,7 +43,6 @@ _MOST_CLAUSES: Final = 12
 _EMBEDDED_CHARS: Final = 600
 _MOST_WORDS: Final = 2_000
 """Words that are read of one field: a description of megabytes must not hold others up."""
-_DEEPEST: Final = 6  # objects inside the schema of a parameter
 _INDEXES: Final = 4
 
 # "getUserID2" is get, User, ID, 2; what has no blanks between words (Chinese, Japanese, Korean) is taken in pairs.
@@ -130,19 +129,20 @@ def index_of(tools: Sequence[object]) -> ToolIndex:
     Raises:
         InputError: one of them is no tool.
     """
-    return _index(tuple(map(_text_of, tools)))
+    texts: list[str] = []
+    for tool in tools:
+        try:
+            texts.append(json_of(tool))
+        except (
+            RecordError
+        ):  # an object of an SDK that is no data: `read_tools` takes its attributes, or says what is wrong
+            texts += map(json_of, read_tools((tool,)))
+    return _index(tuple(texts))
 
 
 @lru_cache(maxsize=_INDEXES)
 def _index(texts: tuple[str, ...]) -> ToolIndex:
     return ToolIndex(texts)
-
-
-def _text_of(tool: object) -> str:
-    try:
-        return json_of(tool)
-    except RecordError:  # an object of an SDK that is no data: `read_tools` takes its attributes, or says what is wrong
-        return "".join(json_of(read) for read in read_tools((tool,)))
 
 
 def _tool_in(text: str) -> Tool | None:
@@ -160,29 +160,16 @@ def _fields_of(tool: Tool | None) -> tuple[list[str], ...]:
         return [], [], [], []
     names: list[str] = []
     texts: list[str] = []
-    for name, schema in _parameters_of(tool.parameters):
-        names.append(name)
-        values = schema.get("enum")
-        listed = values if is_list(values) else []
-        texts += filter(_is_text, [schema.get("description"), *listed])
+    # The parameters in the schema; the list grows by those inside objects and lists.
+    schemas: list[object] = [tool.parameters]
+    for schema in schemas:
+        properties = schema.get("properties") if is_object(schema) else None
+        for name, inner in properties.items() if is_object(properties) else ():
+            if is_object(inner):
+                names.append(name)
+                texts += [str(inner.get("description", "")), str(inner.get("enum", ""))]
+                schemas += [inner, inner.get("items")]
     return _stems(tool.name), _stems(tool.description), _stems(" ".join(names)), _stems(" ".join(texts))
-
-
-def _parameters_of(schema: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The parameters in a schema, with what it says of each; also those inside objects and lists."""
-    properties = schema.get("properties")
-    if depth > _DEEPEST or not is_object(properties):
-        return
-    for name, inner in properties.items():
-        if is_object(inner):
-            yield name, inner
-            yield from _parameters_of(inner, depth + 1)
-            if is_object(inner.get("items")):
-                yield from _parameters_of(cast("Mapping[str, Any]", inner["items"]), depth + 1)
-
-
-def _is_text(value: object) -> TypeGuard[str]:
-    return isinstance(value, str)
 
 
 def _stems(text: str) -> list[str]:
