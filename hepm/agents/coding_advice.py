@@ -38,7 +38,8 @@ class CodingAdvice:
         name = command_name(tool, arguments if isinstance(arguments, dict) else {})  # pyright: ignore[reportUnknownArgumentType]
         if name in run.said or run.session.is_shadow:
             return ""
-        for way in self._memory.mirror(run.namespace).refused(agent_state(run.session.so_far.turns).last):
+        now = agent_state(run.session.so_far.turns)
+        for way in self._memory.mirror(run.namespace).refused(now.last):
             if way.tool == name and way.refused_often:
                 run.said[name] = way.named
                 return _block([way.named])
@@ -46,10 +47,11 @@ class CodingAdvice:
 
     def after(self, run: LiveRun, calls: Iterable[ToolCall]) -> str:
         """What helped runs that succeeded after the errors of these calls; where one failed again and again, that."""
-        repeated = repeated_failure(run.session.so_far.turns)
+        so_far = run.session.so_far
+        repeated = repeated_failure(so_far.turns)
         if repeated is not None and not run.session.is_shadow:
             return _block([repeated.named])
-        here = Moment((), environment=run.session.environment, project=run.session.project)
+        here = Moment((), environment=so_far.environment, project=so_far.tags.get("project", ""))
         principles = Principles(self._memory.lessons.told_to(run.session.token))
         lessons: list[Principle] = []
         for call in calls:

@@ -77,7 +77,6 @@ class LiveRun:
     Attributes:
         messages: The conversation so far, as chat messages: the record of its session.
         marks: A short hash of each message, to recognise the conversation.
-        given: The messages of the latest request as they came, and their marks.
         opening: Hash of what opens it, which concurrent runs of one task share.
         sequel: Ids of the responses and the conversation that a next request may continue.
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
@@ -105,7 +104,6 @@ class LiveRun:
     opening: str = ""
     messages: list[Object] = field(default_factory=list[Object])
     marks: list[str] = field(default_factory=list[str])
-    given: tuple[Sequence[Object], Sequence[str]] = ((), ())
     sequel: set[str] = field(default_factory=set[str])
     stable: str = ""
     replied: bool = False
@@ -150,8 +148,7 @@ class LiveRun:
     def extend(self, messages: Sequence[Object], marks: Sequence[str] | None = None, *, whole: bool = True) -> None:
         """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
         if marks is None:
-            marks = marks_of(messages, [self])
-        self.given = messages, marks
+            marks = list(map(mark_of, messages))
         if whole and tuple(marks[: len(self.before)]) == self.before:
             # What another run has recorded is no part of this one.
             messages = messages[len(self.before) :]
@@ -221,17 +218,6 @@ def aliases_of(opening: str, marks: Sequence[str]) -> list[str]:
         hashed.update(mark.encode())
         aliases.append(hashed.hexdigest())
     return aliases
-
-
-def marks_of(messages: Sequence[Object], runs: Iterable[LiveRun]) -> list[str]:
-    """The mark of each message; one that a run was given at the same place is not hashed again."""
-    marks: list[str] = []
-    for run in runs:
-        given, known = run.given
-        same = common(messages, given)
-        if same > len(marks):
-            marks = list(known[:same])
-    return [*marks, *map(mark_of, messages[len(marks) :])]
 
 
 def mark_of(message: Object) -> str:

@@ -22,7 +22,7 @@ from hepm.agents.live_run import (
     LiveRun,
     Shown,
     aliases_of,
-    marks_of,
+    mark_of,
     name_of,
     only_summarised,
     opening_of,
@@ -172,12 +172,9 @@ class LiveRuns:
         # No token's conversation is recognised by what another one sends.
         token = TOKEN.get()
         opening = ""
-        if id:
-            alike = filter(None, [self._runs.get((namespace, id))])
-        else:
+        if not id:
             opening = opening_of(messages, list_tools(), group, about.get("user"), *filter(None, [token]))
-            alike = tuple(self._alike.get((namespace, opening), ()))
-        marks = marks_of(messages, alike)
+        marks = list(map(mark_of, messages))
         response = _of_token(token, sequel)
 
         # The thread that records replies may be behind the client, which sends its next request already.
@@ -198,13 +195,11 @@ class LiveRuns:
                 self._sequels[namespace, response] = run
                 run.sequel.add(response)
         with run.lock:
+            if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
+                self.rest(run)
             if run.over:  # it ended while this request waited for it
                 named = {"id": id, "sequel": sequel, "group": group, "namespace": namespace, "door": door}
                 return self.continued(messages, **named, list_tools=list_tools, **about)
-            if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
-                run.door = door
-                run.session.set_aside()
-                run.messages = []
             run.touched = time.time()
             # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
             run.waiting += 1

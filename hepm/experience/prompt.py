@@ -23,7 +23,7 @@ from hepm.experience.principles import Principles, let_down
 from hepm.experience.recipes import step_of
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
-from hepm.ingest.transitions import AgentState, agent_state
+from hepm.ingest.transitions import agent_state
 from hepm.llm import Client
 from hepm.llm.usage import estimate_tokens
 from hepm.text import quoted
@@ -171,10 +171,9 @@ class TurnState(NamedTuple):
         return cls(StateSummary(said=user_texts, tools=last), last, tuple(history), turn)
 
     @classmethod
-    def after_turns(cls, turns: Sequence[Turn], turn: int = 0, *, agent: AgentState | None = None) -> TurnState:
-        """Where a run is after these turns; `turn` is the agent's next one if 0, and `agent` what it knows."""
-        if agent is None:
-            agent = agent_state(turns)
+    def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> TurnState:
+        """Where a run is after these turns; `turn` is the agent's next one if 0."""
+        agent = agent_state(turns)
         last = tuple(tool for tool in agent.last if tool != START)
         if not turn:
             turn = 1 + sum(earlier.is_step for earlier in turns)

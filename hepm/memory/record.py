@@ -14,7 +14,7 @@ from typing import Any
 from hepm.errors import InputError
 from hepm.ingest.formats.turns import GrowingConversation
 from hepm.ingest.records import without_surrogates
-from hepm.ingest.transitions import AgentState, hints_in, tool_names, without_own_hints
+from hepm.ingest.transitions import hints_in, tool_names, without_own_hints
 from hepm.memory.messages import (
     AddedMessage,
     as_messages,
@@ -99,8 +99,6 @@ class SessionConversation:
         # Texts of hints, by which they are taken out of what the client sends back.
         self._hints: set[str] = set()
         self._reading = GrowingConversation(self._without_hints)
-        self._agent = AgentState()
-        self._turns_read: tuple[Turn, ...] = ()
 
     @property
     def goes_on(self) -> bool:
@@ -111,13 +109,6 @@ class SessionConversation:
         """Begin with turns that were recorded before."""
         self._left = list(as_messages(turns))
         self.hinted = HintedCalls(turns)
-
-    def set_aside(self) -> None:
-        """Let what is recorded stand before the messages of another conversation, as what a restart left does."""
-        with self.lock:
-            self._left = list(as_messages(self.turns()))
-            self._given = None
-            self._added = []
 
     def note_texts(self, text: str) -> None:
         """Note a text of memory that the client may send back."""
@@ -174,7 +165,7 @@ class SessionConversation:
     @property
     def last_reply(self) -> Object | None:
         """The agent's last message of those added; what is put into it is recorded with its turn."""
-        for message, *_ in reversed(self._added):
+        for message, _ in reversed(self._added):
             if message["role"] == "assistant" and not message.get("hidden"):
                 return message
         return None
@@ -186,7 +177,7 @@ class SessionConversation:
         if self._given is None and self._left:
             # Whether these messages are the whole run, not what came after the crash.
             again = starts_alike(messages, self._left)
-            if again and self.shared:  # another door may have recorded what they lack
+            if again and self.shared:
                 self._added[:0] = left_beside(self._left, messages)
             self._say_how_it_goes_on(again=again)
         self._given = messages
@@ -220,21 +211,6 @@ class SessionConversation:
                 turns = (system, *turns)
         return self.hinted.marked(turns)
 
-    def agent(self, turns: tuple[Turn, ...]) -> AgentState:
-        """What the agent knows after the run's turns; those that were read for the last hint are not read again."""
-        read, self._turns_read = self._turns_read, ()
-        if not read or len(turns) < len(read) or not all(map(_are_same, turns, read)):
-            read, self._agent = (), AgentState()
-        for turn in turns[len(read) :]:
-            self._agent.add(turn)
-        self._turns_read = turns
-        return self._agent
-
-    @property
-    def last(self) -> ToolName:
-        """The tool called last in the turns that `agent` was given; START before the first."""
-        return self._agent.last[-1]
-
     def _without_hints(self, turn: Turn) -> Turn | None:
         """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""
 
@@ -253,8 +229,3 @@ class SessionConversation:
         if was_hint_alone:
             return None
         return replace(turn, text=text, calls=tuple(calls))
-
-
-def _are_same(turn: Turn, other: Turn) -> bool:
-    """Whether two turns are one: a mark alone may have come."""
-    return turn.calls is other.calls and turn.role == other.role and turn.text == other.text

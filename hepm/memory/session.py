@@ -25,6 +25,7 @@ from hepm.types import (
     HINT,
     LEVEL,
     RECORDED_BY,
+    START,
     TRIAL,
     Outcome,
     Suggestion,
@@ -92,6 +93,7 @@ class Session:
         holdout: The chance that it is a control; see `enter`.
         denies: Whether calls that memory knows to fail are denied; see `denial`.
         trial: Its part in an experiment; None before the first hint, and where there is none.
+        last: The tool called last before the latest hint; START before the first call.
     """
 
     def __init__(self, memory: Memory, run: Trajectory, options: SessionOptions) -> None:
@@ -110,6 +112,7 @@ class Session:
         self._failed: InputError | None = None
         self._warned = False
         self.trial: Trial | None = None
+        self.last: ToolName = START
         self._stored: Trajectory | None = None
         self._storing = Lock()
         self._file: SessionFile | None = None
@@ -187,11 +190,6 @@ class Session:
         return [call.name for turn in self._record.turns() for call in turn.calls]
 
     @property
-    def last(self) -> ToolName:
-        """The tool called last before the latest hint; START before the first call."""
-        return self._record.last
-
-    @property
     def request(self) -> str:
         """What the user asked for first; "" if that is not among the first messages."""
         try:
@@ -245,8 +243,8 @@ class Session:
             offered = tools
             if tools is None and self._options.tools is not None:
                 offered = [tool.name for tool in self._options.tools]
-            with self._record.lock:
-                now = TurnState.after_turns(turns, agent=self._record.agent(turns))
+            now = TurnState.after_turns(turns)
+            self.last = (START, *now.after)[-1]
             prompt = self._memory.prompt(
                 now,
                 tools=offered,
@@ -430,16 +428,6 @@ class Session:
         self.note_hint([denial.way.instead], calls=denial.calls)
         return denial
 
-    @property
-    def project(self) -> str:
-        """The folder that a coding agent works in; "" if unknown."""
-        return self._run.tags.get("project", "")
-
-    @property
-    def environment(self) -> str:
-        """Where the run takes place."""
-        return self._run.environment
-
     def search_principles(self, query: str, *, k: int = 3, floor: float | None = None) -> list[FoundPrinciple]:
         """Principles that the agent searches for, credited with the outcome of the run; none if memory fails.
 
@@ -497,10 +485,6 @@ class Session:
         """Continue a run that was stored without a label, unless it is on disk as well."""
         if not self._record.goes_on:
             self._is_sequel_of(run)
-
-    def set_aside(self) -> None:
-        """Let what is recorded stand before the messages of another conversation, as what a restart left does."""
-        self._record.set_aside()
 
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""

@@ -25,7 +25,6 @@ from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.formats.turns import read_messages
-from hepm.ingest.transitions import agent_state
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.loopback import Loopback, Reply, Request, completion, tool_call
 from tests.memory.refits import refits_held
@@ -140,19 +139,6 @@ def test_a_retried_turn_is_not_doubled(memory: Memory) -> None:
         session.finish(success=True)
     (run,) = runs_in(memory)
     assert [call.name for call in run.calls()] == ["get_order"]
-
-
-def test_what_a_hint_goes_by_is_all_that_the_turns_say_though_few_are_read_again(memory: Memory) -> None:
-    late = called("get_photo", number="2")
-    messages = [*asked("get_order"), late[0]]
-    rewritten = asked("get_user", wish="Cancel parcel 8")
-    session = memory.session(namespace=NS, system="Be kind.")
-    for said in (asked(), messages, [*messages, late[1]], [*messages, *called("refund", number="3")], rewritten):
-        session.hint(said)
-        session.note_hint(["refund"], calls=1)
-        turns = session._record.turns()
-        assert vars(session._record.agent(turns)) == vars(agent_state(turns))
-    session.discard()
 
 
 @pytest.mark.parametrize("place", ["its own message", "user", "result"])
