@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
-from hepm.ingest.fields import unix_time
 from hepm.types import (
     DISTRUSTED,
-    JUDGED_AT,
     OUTCOME_BY,
     RECORDED_BY,
     Outcome,
@@ -43,7 +40,7 @@ def mark_of_calls(mark: TurnMark, ids: Sequence[str]) -> TurnMark:
 
 
 def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
-    """The whole of some parts; None if these are no parts of one run: turns without marks, two users, other content."""
+    """The whole of some parts; None if these are no parts of one run: turns without marks, or two users."""
     if len(parts) == 1:
         return parts[0]
     turns = [turn for part in parts for turn in part.turns]
@@ -54,22 +51,21 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
         return None
     conversation = _Conversation()
     for turn in sorted(turns, key=_place):
-        if not conversation.add(turn):
-            return None
-    first = min(parts, key=lambda part: (not part.turns, [*map(_place, part.turns[:1])], part.source))
-    outcome, tags = _outcome(parts)
+        conversation.add(turn)
+    # By their times and not as they come, which may be in any order.
+    ordered = sorted(parts, key=lambda part: (not part.turns, [*map(_place, part.turns[:1])], part.source))
+    about: dict[str, Any] = {}
+    for key in ("environment", "task", "model", "user"):
+        about[key] = next(filter(None, [getattr(part, key) for part in ordered]), "")
+    outcome, tags = _outcome(ordered)
     return replace(
-        first,
+        ordered[0],
         turns=tuple(conversation.turns),
         outcome=outcome,
-        # By their order and not by that of the parts, which may come in any.
-        environment=_least([part.environment for part in parts]),
-        task=_least([part.task for part in parts]),
-        model=_least([part.model for part in parts]),
-        user=_least([*users]),
         ended_at=max([part.ended_at or 0.0 for part in parts]) or None,
         tags=tags,
-        tools=max([part.tools for part in parts], key=len),
+        tools=max([part.tools for part in ordered], key=len),
+        **about,
     )
 
 
@@ -77,28 +73,16 @@ def _place(turn: Turn) -> TurnMark:
     return turn.mark or TurnMark(0.0, "", ())
 
 
-def _least(texts: Sequence[str]) -> str:
-    return min(filter(None, texts), default="")
-
-
 def _outcome(parts: Sequence[Trajectory]) -> tuple[Outcome, dict[str, str]]:
     """The outcome of the latest part that has one, given labels first; and the tags of all."""
-
-    def judged_at(part: Trajectory) -> tuple[bool, float, str]:
-        at = unix_time(part.tags.get(JUDGED_AT)) or part.ended_at or 0.0
-        return not part.outcome_by, at, str(part.outcome)
-
     tags: dict[str, str] = {}
-    for part in parts:
-        for key, value in part.tags.items():
-            tags[key] = min(value, tags.get(key, value))
-    for key in (OUTCOME_BY, JUDGED_AT):
-        tags.pop(key, None)
+    for part in reversed(parts):
+        tags |= part.tags
+    tags.pop(OUTCOME_BY, None)
     judged = [part for part in parts if part.outcome != Outcome() or part.outcome_by]
     if not judged or DISTRUSTED in tags:
         return Outcome(), tags
-    latest = max(judged, key=judged_at)
-    tags[JUDGED_AT] = datetime.fromtimestamp(judged_at(latest)[1], UTC).isoformat()
+    latest = max(judged, key=lambda part: (not part.outcome_by, part.ended_at or 0.0))
     if latest.outcome_by:
         tags[OUTCOME_BY] = latest.outcome_by
     return latest.outcome, tags
@@ -113,39 +97,36 @@ class _Conversation:
         self._places: dict[tuple[str, str], tuple[int, int]] = {}
         self._by_content: dict[str, list[tuple[int, int]]] = {}
 
-    def add(self, turn: Turn) -> bool:
-        """Take a turn, or what is new in it; whether it agrees with those before."""
+    def add(self, turn: Turn) -> None:
+        """Take a turn, or what is new in it."""
         mark = _place(turn)
-        places = [self._find(mark.scope, key) for key in mark.keys]
-        new = [number for number, place in enumerate(places) if place is None]
-        for number, place in enumerate(places):
+        keys: list[str] = []
+        calls: list[ToolCall] = []
+        known: list[int] = []
+        for number, key in enumerate(mark.keys):
+            place = self._find(mark.scope, key)
             if place is None:
-                continue
-            # The same in another part: it may say more.
-            position, call_number = place
-            before = self.turns[position]
-            calls = list(before.calls)
-            if before.role != turn.role:
-                return False
-            if calls and turn.calls:
-                if calls[call_number].name != turn.calls[number].name:
-                    return False
-                calls[call_number] = _fuller(calls[call_number], turn.calls[number])
-            text = before.text
-            if not new and len(turn.text) > len(text):
-                text = turn.text
-            self.turns[position] = replace(before, text=text, calls=tuple(calls))
-        if new:
-            keys = tuple([mark.keys[number] for number in new])
-            for number, key in enumerate(keys):
-                place = len(self.turns), number
+                place = len(self.turns), len(keys)
                 self._places[mark.scope, key] = place
                 self._by_content.setdefault(key.partition(".")[0], []).append(place)
-            calls = list(turn.calls)
-            if calls:
-                calls = [calls[number] for number in new]
-            self.turns.append(replace(turn, calls=tuple(calls), mark=mark._replace(keys=keys)))
-        return True
+                keys.append(key)
+                calls += turn.calls[number : number + 1]
+            else:
+                known.append(place[0])
+                self._complete(place, turn.calls[number : number + 1])
+        if keys:
+            self.turns.append(replace(turn, calls=tuple(calls), mark=mark._replace(keys=tuple(keys))))
+        elif known and len(turn.text) > len(self.turns[known[0]].text):
+            self.turns[known[0]] = replace(self.turns[known[0]], text=turn.text)
+
+    def _complete(self, place: tuple[int, int], calls: Sequence[ToolCall]) -> None:
+        """Complete a call by what another part says of it."""
+        position, number = place
+        before = self.turns[position]
+        if calls and before.calls:
+            merged = list(before.calls)
+            merged[number] = _fuller(merged[number], calls[0])
+            self.turns[position] = replace(before, calls=tuple(merged))
 
     def _find(self, scope: str, key: str) -> tuple[int, int] | None:
         """Where a turn or a call is that came before. One of earlier may be any that says the same, counted."""

@@ -172,17 +172,12 @@ def test_two_sub_agents_that_work_at_once_in_one_file_are_two_runs(tmp_path: Pat
     }
 
 
-def test_what_the_user_types_while_the_agent_works_is_a_turn_and_comes_once(tmp_path: Path):
-    queued = {"type": "queue-operation", "operation": "remove", "content": "Use pnpm.", "sessionId": "a"}
+def test_what_the_user_types_while_the_agent_works_is_a_turn(tmp_path: Path):
     typed = {"type": "queued_command", "prompt": [{"type": "text", "text": "Use pnpm."}], "commandMode": "prompt"}
     attached = {"type": "attachment", "uuid": "9", "sessionId": "a", "attachment": typed}
     task = {**attached, "uuid": "10", "attachment": {**typed, "commandMode": "task-notification"}}
-    for number, added in enumerate([[queued], [attached], [queued, attached], [attached, queued, task]]):
-        run = read_one(write(tmp_path / f"{number}.jsonl", *session_of("a", first=1), *added))
-        assert [turn.text for turn in run.turns if turn.role == "user"] == ["Test it.", "Use pnpm."]
-    twice = {**attached, "uuid": "12"}
-    run = read_one(write(tmp_path / "twice.jsonl", *session_of("a", first=1), queued, attached, queued, twice))
-    assert [turn.text for turn in run.turns][-2:] == ["Use pnpm.", "Use pnpm."]
+    run = read_one(write(tmp_path / "s.jsonl", *session_of("a", first=1), attached, attached, task))
+    assert [turn.text for turn in run.turns if turn.role == "user"] == ["Test it.", "Use pnpm."]
 
 
 def test_what_claude_prints_as_stream_json_is_a_run_with_its_sub_agents(tmp_path: Path):
@@ -255,36 +250,6 @@ def test_a_call_that_was_declined_or_aborted_in_codex_never_ran(tmp_path: Path, 
     run = read_one(write(tmp_path / "rollout.jsonl", meta("r", 1), said("user", "Deploy."), *records))
     [turn] = [turn for turn in run.turns if turn.calls]
     assert (turn.refused, turn.calls[0].error) == (("shell make",), None)
-
-
-def test_what_codex_exec_prints_is_a_run(tmp_path: Path):
-    def done(kind: str, **more: Any) -> dict[str, Any]:
-        return {"type": "item.completed", "item": {"id": f"i{kind}", "type": kind, **more}}
-
-    ls = {"command": "bash -lc ls", "aggregated_output": "a"}
-    records = [
-        {"type": "thread.started", "thread_id": "t"},
-        {"type": "turn.started"},
-        done("reasoning", text="I look."),
-        {"type": "item.started", "item": {"id": "i1", "type": "command_execution", **ls, "status": "in_progress"}},
-        done("command_execution", **ls, exit_code=2, status="failed"),
-        done("file_change", changes=[{"path": "a", "kind": "update"}], status="declined"),
-        done("mcp_tool_call", server="desk", tool="look", arguments={"n": 1}, status="completed",
-             result={"content": [{"type": "text", "text": "found"}]}),
-        done("agent_message", text="ok"),
-        {"type": "turn.completed", "usage": {}},
-    ]  # fmt: skip
-    run = read_one(write(tmp_path / "out.jsonl", *records))
-    calls = [(call.name, call.result, call.error, call.refused) for turn in run.turns for call in turn.calls]
-    assert (run.id, calls, run.turns[-1].text) == (
-        "t",
-        [
-            ("exec_command ls", "a", True, False),
-            ("apply_patch", "", None, True),
-            ("mcp__desk__look", "found", False, False),
-        ],
-        "ok",
-    )
 
 
 def test_concatenated_rollouts_are_runs_and_a_fork_is_one_with_its_origin(tmp_path: Path):

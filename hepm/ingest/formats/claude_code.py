@@ -6,7 +6,6 @@ The format grows with the program: records of unknown types are skipped.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import partial
 from typing import Any, Final
 
@@ -68,7 +67,6 @@ class _Transcript:
         self.sessions: list[CodingSession] = []
         self._by_key: dict[str, CodingSession] = {}  # by session id, "/" and the id of an agent
         self._of_record: dict[str, CodingSession] = {}  # by uuid
-        self._queued: Counter[tuple[int, str, str]] = Counter()
 
     def take(self, record: Object) -> None:
         """Take a record: a message, or what the user typed while the agent worked."""
@@ -90,7 +88,7 @@ class _Transcript:
         if uuid:
             self._of_record[uuid] = session
         if queued:
-            self._take_queued(queued, record, session)
+            session.say("user", queued, session.mark(record.get("timestamp"), f"{uuid} {queued}"))
             return
         message = object_at(record, "message")
         session.folder = session.folder or text_at(record, "cwd")
@@ -99,15 +97,6 @@ class _Transcript:
         elif message.get("model") != _SYNTHETIC:  # "API Error: …", which no model said
             session.model = session.model or text_at(message, "model")
             _take_response(message, text_at(message, "id") or uuid, record, session)
-
-    def _take_queued(self, text: str, record: Object, session: CodingSession) -> None:
-        """Take such a text: once, where both an attachment and an operation of the queue hold it."""
-        read, taken = (id(session), text, str(record.get("type"))), (id(session), text, "")
-        self._queued[read] += 1
-        if self._queued[read] > self._queued[taken]:
-            self._queued[taken] += 1
-            mark = session.mark(record.get("timestamp"), f"{self._queued[taken]} {text}")
-            session.say("user", text, mark)
 
     def _session_of(self, record: Object) -> CodingSession:
         id, agent = _session_id(record), text_at(record, "agentId|parent_tool_use_id")
@@ -148,12 +137,9 @@ def _session_id(record: Object) -> str:
 
 def _queued(record: Object) -> str:
     """What the user typed while the agent worked; "" if the record holds nothing of that."""
-    if record.get("type") == "queue-operation" and record.get("operation") == "remove":
-        return user_text(plain_text(record.get("content")))
     attached = record.get("attachment")
-    if not is_object(attached) or attached.get("type") != "queued_command":
-        return ""
-    if attached.get("commandMode") != "prompt":  # such as the end of a task in the background
+    # Others are such as the end of a task in the background.
+    if not is_object(attached) or attached.get("type") != "queued_command" or attached.get("commandMode") != "prompt":
         return ""
     return user_text(plain_text(attached.get("prompt")))
 
