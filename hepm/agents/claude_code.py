@@ -209,7 +209,7 @@ def _read(event: Object) -> OpenCall:
         raise InputError(f'a "tool_name" has {len(name):,} characters: a call has a name of 1 to {MAX_NAME}')
     read = OpenCall(event.get("tool_use_id"), name, event.get("tool_input"))
     try:
-        check_calls([Turn("assistant", calls=(ToolCall(name, read.arguments),))], json.dumps(read.arguments))
+        check_calls([Turn("assistant", calls=(ToolCall(name, read.arguments),))])
     except (RecordError, ValueError, RecursionError) as error:
         raise InputError(f"the call of {name!r} cannot be recorded: {error}") from error
     return read

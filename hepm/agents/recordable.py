@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from hepm.agents.wire import Object, objects, text_of
@@ -31,7 +30,7 @@ def _can_be_stored(message: Object) -> bool:
     try:
         turns = chat_turns([message])
         if any(turn.calls for turn in turns):
-            check_calls(turns, json.dumps(message))
+            check_calls(turns)
     except (RecordError, ValueError, RecursionError):
         return False
     return all(len(call.name) <= MAX_NAME for turn in turns for call in turn.calls)

@@ -16,8 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from tarfile import HeaderError, ReadError, TarFile
-from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from hepm.errors import MissingExtraError
 from hepm.ingest.records import Rejection
@@ -35,60 +34,28 @@ _NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor a t
 _TAR_SUFFIXES: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
 _OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _COMPRESSIONS: Final = (*_OPENERS, ".zst")
-_CUT_OFF: Final = "the archive ends in the middle: it was cut off"
+_DAMAGED: Final = "it is no tar archive, or it is damaged or cut off"
+_PIECE: Final = 1 << 20  # bytes
 _TAR_BYTES: Final = 512 << 20
 _BESIDE_BYTES: Final = 64 << 20
 """Of a file beside the one that is read: it is kept in memory."""
 
 
-class PeekedStream(io.RawIOBase):
-    """The bytes of a stream, which can be looked at before they are read.
-
-    Attributes:
-        reason: Why it is damaged; "" if it is not. A damaged stream ends where the damage begins.
-    """
-
-    def __init__(self, stream: IO[bytes] | io.RawIOBase) -> None:
-        self._head = io.BytesIO()
-        # `read` would wait for all of a size, and lose those before the damage; raw streams have no `read1`.
-        self._read: Callable[[int], bytes | None] = getattr(stream, "read1", stream.read)
-        self._ended = False
-        self.reason = ""
-
-    def readable(self) -> bool:
-        """True, as of every stream that is read."""
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Read into a buffer; the number of bytes."""
-        view = memoryview(buffer)
-        piece = self._some(len(view))
-        view[: len(piece)] = piece
-        return len(piece)
-
-    def _some(self, size: int) -> bytes:
-        piece = self._head.read(size)
-        if piece or self._ended:
-            return piece
-        try:
-            piece = self._read(size) or b""
-        except STREAM_ERRORS as error:
-            self.reason = f"the file is damaged: {error}"
-        self._ended = not piece
-        return piece
-
-    def look(self, size: int) -> bytes:
-        """The next bytes, `size` of them unless the file ends; they will be read again."""
-        pieces: list[bytes] = []
+def read_some(stream: IO[bytes], size: int) -> tuple[bytes, str]:
+    """The next bytes, `size` of them unless the file ends or is damaged; and why it is damaged, "" if it is not."""
+    # `read` would wait for all of a size, and lose those before the damage; raw streams have no `read1`.
+    read: Callable[[int], bytes | None] = getattr(stream, "read1", stream.read)
+    pieces: list[bytes] = []
+    try:
         while size > 0:
-            piece = self._some(size)
+            piece = read(min(size, _PIECE))
             if not piece:
                 break
             pieces.append(piece)
             size -= len(piece)
-        head = b"".join(pieces)
-        self._head = io.BytesIO(head)
-        return head
+    except STREAM_ERRORS as error:
+        return b"".join(pieces), f"the file is damaged: {error}"
+    return b"".join(pieces), ""
 
 
 @dataclass(slots=True)
@@ -102,21 +69,19 @@ class SourceFile:
 
     name: str
     path: PurePosixPath
-    stream: PeekedStream
+    stream: IO[bytes]
     find: Callable[[str], IO[bytes] | None]
 
-    def sibling(self, relative: str) -> bytes | None:
-        """Content of another file, by its path from this one's folder ("../a.json"); None where none can be read."""
-        path = posixpath.normpath(self.path.parent / relative)
-        # The file beside may be compressed, too.
-        for suffix in ("", *_COMPRESSIONS):
-            with suppress(*STREAM_ERRORS):
-                file = self.find(path + suffix)
-                if file is not None:
-                    with file:
-                        content = decompressed(file, suffix).read(_BESIDE_BYTES + 1)
-                    return content if len(content) <= _BESIDE_BYTES else None
-        return None
+    def sibling(self, relative: str) -> bytes:
+        """Content of another file, by its path from this one's folder ("../a.json"); b"" where none can be read."""
+        with suppress(OSError):
+            file = self.find(posixpath.normpath(self.path.parent / relative))
+            if file is not None:
+                with file:
+                    content = file.read(_BESIDE_BYTES + 1)
+                if len(content) <= _BESIDE_BYTES:
+                    return content
+        return b""
 
 
 Opened: TypeAlias = SourceFile | Rejection
@@ -254,9 +219,7 @@ def _beside(path: str) -> IO[bytes] | None:
     return open(path, "rb") if os.path.isfile(path) else None
 
 
-def _open(
-    name: str, path: str, stream: IO[bytes], find: Callable[[str], IO[bytes] | None] = _beside
-) -> Iterator[Opened]:
+def _open(name: str, path: str, stream: IO[bytes]) -> Iterator[Opened]:
     """Every document in a stream: one, or the files of a tar archive."""
     name = printable(name)
     bare_path, suffix = split_compression(path)
@@ -264,67 +227,46 @@ def _open(
         yield Rejection(name, None, "it is a zip archive: unpack it, and name the folder")
         return
     try:
-        content = PeekedStream(decompressed(stream, suffix))
+        content = decompressed(stream, suffix)
     except MissingExtraError as error:
         yield Rejection(name, None, str(error))
         return
-    if not bare_path.lower().endswith(".tar"):
-        yield SourceFile(name, PurePosixPath(bare_path), content, find)
-    elif find is _beside:
+    if bare_path.lower().endswith(".tar"):
         yield from _open_tar(name, content)
     else:
-        yield Rejection(name, None, "it is an archive inside an archive, which is not opened: unpack the outer one")
+        yield SourceFile(name, PurePosixPath(bare_path), content, _beside)
 
 
-def _open_tar(name: str, stream: PeekedStream) -> Iterator[Opened]:
-    """Every document in a tar archive, which is held in memory: those before a damage, and what is damaged."""
+def _open_tar(name: str, stream: IO[bytes]) -> Iterator[Opened]:
+    """Every document in a tar archive, which is held in memory; those before a damage, and that there is one."""
+    content, problem = read_some(stream, _TAR_BYTES + 1)
+    if len(content) > _TAR_BYTES:
+        yield Rejection(name, None, f"it is an archive of more than {_TAR_BYTES >> 20} MiB: unpack it, name the folder")
+        return
     members: dict[str, bytes] = {}
-    total = 0
-    problem = ""
     try:
-        # As a stream, since seeking back in a compressed file would decompress it again from its start.
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_TarHeader) as archive:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for member in archive:
-                archive.members = []  # pyright: ignore[reportAttributeAccessIssue]  # else it keeps them all
                 # "." and ".." hide nothing: `tar cf runs.tar .` begins every name with "./".
                 parts = [part for part in member.name.split("/") if part not in (".", "..")]
-                content = archive.extractfile(member) if member.isreg() else None
-                if content is None or not _is_data(member.name) or any(part[:1] == "." for part in parts):
-                    continue
-                total += abs(member.size)
-                if total > _TAR_BYTES:
-                    raise ReadError(f"it is an archive of more than {_TAR_BYTES >> 20} MiB: unpack it, name the folder")
-                try:
-                    members[member.name] = content.read()
-                except ReadError as error:
-                    raise ReadError(_CUT_OFF) from error
-        # What compresses the archive says at its very end whether all of it was right.
-        while stream.read(1 << 20):
-            pass
-    except (tarfile.TarError, OSError) as error:  # no further member can be found
-        problem = _why_unreadable(error)
-    beside = {posixpath.normpath(member): content for member, content in members.items()}
+                file = archive.extractfile(member) if member.isreg() else None
+                bare = split_compression(member.name)[0].lower()
+                if file is not None and bare.endswith(_DATA_SUFFIXES) and not any(part[:1] == "." for part in parts):
+                    members[member.name] = file.read()
+            # `tarfile` takes damage for the archive's end, which is zeros.
+            if content[archive.offset :].strip(b"\0"):
+                problem = problem or _DAMAGED
+    except (tarfile.TarError, OSError):
+        problem = problem or _DAMAGED
+    beside = {posixpath.normpath(member): held for member, held in members.items()}
 
     def find(path: str) -> IO[bytes] | None:
         return io.BytesIO(beside[path]) if path in beside else None
 
-    for member, content in members.items():
-        yield from _open(f"{name}!{member}", member, io.BytesIO(content), find)
-    problem = problem or stream.reason
+    for member, held in members.items():
+        path, suffix = split_compression(member)
+        yield SourceFile(
+            printable(f"{name}!{member}"), PurePosixPath(path), decompressed(io.BytesIO(held), suffix), find
+        )
     if problem or not members:
         yield Rejection(name, None, problem or f"the archive holds {_NO_DATA}")
-
-
-class _TarHeader(tarfile.TarInfo):
-    """Raises where `tarfile` would take damage for the archive's end."""
-
-    @classmethod
-    def fromtarfile(cls, tarfile: TarFile) -> Self:
-        try:
-            return super().fromtarfile(tarfile)
-        except HeaderError as error:
-            kind = type(error).__name__  # tarfile does not list these classes as public
-            if kind in ("EmptyHeaderError", "EOFHeaderError"):
-                raise
-            reason = _CUT_OFF if kind == "TruncatedHeaderError" else "it is no tar archive, or it is damaged"
-            raise ReadError(reason) from error

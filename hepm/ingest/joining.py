@@ -55,8 +55,9 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
     # By their times and not as they come, which may be in any order.
     ordered = sorted(parts, key=lambda part: (not part.turns, [*map(_place, part.turns[:1])], part.source))
     about: dict[str, Any] = {}
-    for key in ("environment", "task", "model", "user"):
-        about[key] = next(filter(None, [getattr(part, key) for part in ordered]), "")
+    for part in reversed(ordered):
+        for key in ("environment", "task", "model", "user"):
+            about[key] = getattr(part, key) or about.get(key, "")
     outcome, tags = _outcome(ordered)
     return replace(
         ordered[0],

@@ -11,7 +11,7 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from hashlib import blake2b
-from operator import attrgetter, is_, methodcaller
+from operator import is_
 from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 from uuid import UUID
@@ -203,28 +203,24 @@ def with_texts(
     return with_turns(run, changed)
 
 
-def check_calls(turns: Sequence[Turn], written: str, *, brackets: int = 2) -> None:
-    """Refuse turns with too many tools or too deep arguments; `brackets` are those of a turn in the JSON `written`."""
-    call_count = 0
+def check_calls(turns: Sequence[Turn]) -> None:
+    """Refuse turns with too many tools or too deep arguments."""
     for turn in turns:
-        call_count += len(turn.calls)
         if len(turn.calls) > MAX_PARALLEL:
             tool_count = len({call.name for call in turn.calls})
             if tool_count > MAX_PARALLEL:
                 raise RecordError(f"a turn calls {tool_count:,} different tools; {MAX_PARALLEL} are the limit")
-    # Counting brackets is fast, and hardly any run has enough of them for arguments that deep.
-    if written.count("{") + written.count("[") > MAX_DEPTH + brackets * len(turns) + 2 * call_count:
-        for turn in turns:
-            for call in turn.calls:
-                _check_depth(call.arguments, 2)
+        for call in turn.calls:
+            for value in call.arguments.values():
+                _check_depth(value, 2)
 
 
 def _check_depth(value: Any, depth: int) -> None:
-    if depth > MAX_DEPTH + 1:
-        raise RecordError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
     if isinstance(value, Mapping):
-        value = tuple(cast("Mapping[str, Any]", value).values())
+        value = [*cast("Mapping[str, Any]", value).values()]
     if isinstance(value, list | tuple):
+        if depth > MAX_DEPTH:
+            raise RecordError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
         for item in cast("Sequence[Any]", value):
             _check_depth(item, depth + 1)
 
@@ -253,7 +249,7 @@ def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
             if result is not None:
                 texts.append(result)
     header = _encode((*about, roles, counts, list(map(len, texts)), calls))
-    check_calls(turns, header, brackets=0)
+    check_calls(turns)
     texts.append(header)
     return "\n".join(texts)
 
@@ -285,17 +281,6 @@ def decoded_text(text: str) -> Any:
     return value
 
 
-_OPAQUE: Final[Any] = (type, bytes, bytearray, memoryview)
-_FORMS: Final[Any] = (
-    (Mapping, dict),
-    (Sequence, list),
-    (date, methodcaller("isoformat")),
-    ((UUID, PurePath), str),
-    (Decimal, float),
-    (Enum, attrgetter("value")),
-)
-
-
 def json_of(value: object) -> str:
     """Values of a program as JSON text, also pydantic models, dataclasses and other mappings; else RecordError."""
     try:
@@ -320,16 +305,18 @@ def is_record(value: object) -> bool:
 def _plain(value: Any) -> Any:
     """What `json` does not know, one level down."""
     # A class has `model_dump` as well, and bytes are a sequence of numbers: neither is data.
-    if not isinstance(value, _OPAQUE):
-        dump = getattr(value, "model_dump", None)  # pydantic's
-        if callable(dump):
-            return dump(mode="json", warnings=False)
-        if is_dataclass(value):
-            return {field.name: getattr(value, field.name) for field in fields(value)}
-        for kinds, form in _FORMS:
-            if isinstance(value, kinds):
-                return form(value)
-        to_list = getattr(value, "tolist", None)  # of numpy's truth values, numbers and arrays
-        if callable(to_list):
-            return to_list()
+    if isinstance(value, type | bytes | bytearray | memoryview):
+        raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")
+    if callable(getattr(value, "model_dump", None)):  # pydantic's
+        return value.model_dump(mode="json", warnings=False)
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    if isinstance(value, Sequence):
+        return list(cast("Sequence[Any]", value))
+    if callable(getattr(value, "tolist", None)):  # of numpy's truth values, numbers and arrays
+        return value.tolist()
+    if isinstance(value, date | UUID | PurePath | Decimal | Enum):
+        return str(value.value if isinstance(value, Enum) else value)
     raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")

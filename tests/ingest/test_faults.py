@@ -206,12 +206,12 @@ def test_a_record_over_the_limit_is_rejected_within_bounded_memory(
     monkeypatch.setattr("hepm.ingest.formats.document.RECORD_LIMIT", 8 << 20)
     path = tmp_path / name
     with path.open("wb") as file:
+        if name.endswith("l"):
+            file.write(json.dumps(CHAT).encode() + b"\n")
         file.write(b'{"messages": [{"role": "user", "content": "')
         for _ in range(120):
             file.write(b"x" * (1 << 20))
         file.write(b'"}]}\n')
-        if name.endswith("l"):
-            file.write(json.dumps(CHAT).encode() + b"\n")
     tracemalloc.start()
     items = [item for _, item in read_runs([path])]
     _, peak = tracemalloc.get_traced_memory()

@@ -69,7 +69,7 @@ def test_what_comes_before_the_cut_is_handed_out(folder: Path, into: int):
     archive = packed({"first.json": b"1" * 600, "second.json": b"2" * 600})
     found, (reason,) = unpacked(archive[: archive.index(b"second.json") + into], folder)
     assert list(found) == ["first.json"]
-    assert reason.endswith("the archive ends in the middle: it was cut off")
+    assert reason == "it is no tar archive, or it is damaged or cut off"
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed"])
@@ -87,7 +87,7 @@ def test_damage_between_members_is_reported(folder: Path):
     archive[archive.index(b"second.json")] ^= 1
     found, (reason,) = unpacked(bytes(archive), folder)
     assert list(found) == ["first.json"]
-    assert reason.endswith("it is no tar archive, or it is damaged")
+    assert reason == "it is no tar archive, or it is damaged or cut off"
 
 
 @given(st.binary(min_size=1, max_size=2000))

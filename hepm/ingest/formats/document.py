@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import IO, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
-from hepm.ingest.files import PeekedStream, SourceFile, printable
+from hepm.ingest.files import STREAM_ERRORS, SourceFile, printable, read_some
 from hepm.ingest.records import (
     DECODER,
     HASHED,
@@ -42,7 +42,6 @@ LOOKED_AT: Final = 100
 # Bytes that are read at a time.
 _CHUNK: Final = 1 << 18
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_KEY: Final = re.compile(r'"(\w{1,40})"\s*:')
 _WRAPPERS: Final = (
     "data", "items", "results", "runs", "records", "rows", "logs", "traces", "sessions", "trajectories", "entries",
 )  # fmt: skip
@@ -137,6 +136,7 @@ class Document(RunOrigin):
         self._source = source
         self._value: Any = None
         self._records: list[Any] = []
+        self._lines: Iterator[tuple[int, Any]] | None = None
         self.sample: list[Any] = []
         if source is None:
             self._take_value(value)
@@ -144,9 +144,9 @@ class Document(RunOrigin):
             self.path = source.path
             self._open(source.stream)
 
-    def _open(self, stream: PeekedStream) -> None:
+    def _open(self, stream: IO[bytes]) -> None:
         # One byte more tells a document of that size from a longer one.
-        head = stream.look(HEAD + 1)
+        head, reason = read_some(stream, HEAD + 1)
         is_whole = len(head) <= HEAD
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in head[:1024]:
             raise UnreadableError("it is compressed, binary, or text in UTF-16 or UTF-32: unpack it, or make it UTF-8")
@@ -161,16 +161,16 @@ class Document(RunOrigin):
         self.sample = [value for value in decoded if not isinstance(value, RecordError)]
         found: list[Any] = [value for value in self.sample[:3] if isinstance(value, dict | list)]
         if found:
+            self._lines = _line_records(head, stream, reason)
             self.is_lines = True
             self._notice(found[0])
-        elif self.path.name.lower().endswith((".jsonl", ".ndjson")) and head.strip():
-            # The first record is broken or too long to be decoded here: its keys, among others, tell the format.
-            self.is_lines = True
-            self.keys = set(_KEY.findall(head[:_CHUNK].decode("utf-8", "replace")))
-        else:
-            values = _values_of(stream, 4 * RECORD_LIMIT)
-            self._take_value(values[0] if len(values) == 1 else values)
-            self.is_list = head.lstrip()[:1] == b"["
+            return
+        if not is_whole and not reason:
+            rest, reason = read_some(stream, 4 * RECORD_LIMIT - HEAD)
+            head += rest
+        values = _values_of(head, reason)
+        self._take_value(values[0] if len(values) == 1 else values)
+        self.is_list = head.lstrip()[:1] == b"["
 
     def _take_value(self, value: Any) -> None:
         if not is_list(value) and not is_object(value):
@@ -199,13 +199,13 @@ class Document(RunOrigin):
 
     def records(self) -> Iterator[tuple[int, Any]]:
         """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
-        if self.is_lines and self._source is not None:
-            return _line_records(self._source.stream)
+        if self._lines is not None:
+            return self._lines
         return iter(enumerate(self._records, 1))
 
     def content_beside(self, path: str) -> bytes:
         """Content of a file beside this one, by its path from this one's folder; b"" if it cannot be read."""
-        return (self._source and self._source.sibling(path)) or b""
+        return self._source.sibling(path) if self._source else b""
 
     def beside(self, path: str) -> Object:
         """The object in a file of JSON beside this one; empty if there is none that can be read."""
@@ -284,33 +284,41 @@ def record_reader(
     return Reader(name, recognises, lambda document: document.each(lambda record: build(record, document)))
 
 
-def _line_records(stream: PeekedStream) -> Iterator[tuple[int, Any]]:
-    """The lines of a stream with their numbers, decoded; a RecordError for one that cannot be, or is too long."""
-    reader = io.BufferedReader(stream, _CHUNK)
+def _line_records(head: bytes, stream: IO[bytes], reason: str) -> Iterator[tuple[int, Any]]:
+    """The lines of a head and the stream behind it with their numbers, decoded.
+
+    A RecordError stands for one that cannot be decoded or is too long, and at the end for damage of the file.
+    """
+    first = io.BytesIO(head)
+    del head
     number = 0
     for number in itertools.count(1):
-        line = reader.readline(RECORD_LIMIT + 1)
-        is_cut = line[-1:] != b"\n"
+        line = first.readline(RECORD_LIMIT + 1)
+        try:
+            if line[-1:] != b"\n" and len(line) <= RECORD_LIMIT and not reason:
+                line += stream.readline(RECORD_LIMIT + 1 - len(line))
+            if len(line) > RECORD_LIMIT and line[-1:] != b"\n":
+                yield number, RecordError(f"it is longer than {RECORD_LIMIT:,} bytes, the limit for one record")
+                while line and line[-1:] != b"\n":
+                    line = first.readline(_CHUNK) or stream.readline(_CHUNK)
+                continue
+        except STREAM_ERRORS as error:
+            reason = f"the file is damaged: {error}"
         if not line:
             break
-        if len(line) > RECORD_LIMIT and is_cut:
-            yield number, RecordError(f"it is longer than {RECORD_LIMIT:,} bytes, the limit for one record")
-            while line and line[-1:] != b"\n":
-                line = reader.readline(_CHUNK)
-        elif not line.isspace():
+        if not line.isspace():
             value = _decoded_line(line)
-            if stream.reason and isinstance(value, RecordError) and is_cut:
+            if reason and isinstance(value, RecordError) and line[-1:] != b"\n":
                 break  # it is broken because the file is: that is reported once
             yield number, value
-    if stream.reason:
-        yield number, RecordError(stream.reason)
+    if reason:
+        yield number, RecordError(reason)
 
 
-def _values_of(stream: PeekedStream, limit: int) -> list[Any]:
-    """The JSON values in a stream, one after another; UnreadableError where it is damaged or too long, or no JSON."""
-    content = stream.look(limit + 1)
-    reason = stream.reason
-    if content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] not in (b"[", b"{"):
+def _values_of(content: bytes, reason: str) -> list[Any]:
+    """The JSON values in a text, one after another; UnreadableError where it is damaged or too long, or no JSON."""
+    limit = 4 * RECORD_LIMIT
+    if content.lstrip()[:1] not in (b"[", b"{"):
         what = "not JSON: hepm reads runs from JSON and JSON lines" if content.strip() else "empty"
         reason = reason or f"it is {what}"
     elif len(content) > limit:
@@ -320,7 +328,7 @@ def _values_of(stream: PeekedStream, limit: int) -> list[Any]:
     values: list[Any] = []
     text = ""
     try:
-        text = content.decode("utf-8-sig").strip()
+        text = content.decode().strip()
         position = 0
         while position < len(text):
             value, position = DECODER.raw_decode(text, position)

@@ -43,7 +43,7 @@ def run_of_record(record: Object) -> Trajectory:
     trajectory = _trajectory(record)
     line = write_run(trajectory)
     line.encode()  # half a surrogate pair shows here, and is replaced by the caller
-    check_calls(trajectory.turns, line)
+    check_calls(trajectory.turns)
     return trajectory
 
 
