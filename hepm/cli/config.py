@@ -44,9 +44,6 @@ class IngestTable:
     command_names: bool | None = setting(
         None, 'Name shell calls by their program, too: "Bash git". Default: only for coding agents.', kind=bool
     )
-    inner_tool: Mapping[str, str] = setting(
-        {}, "Tools that run other tools, with the argument that names those, such as gateway = 'payload.tool'."
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,11 +90,9 @@ def mcp(place: StorePlace) -> None:
 def _live_runs(memory: Memory, config: ConfigFile) -> LiveRuns:
     """The runs under way of this process, by the settings of the file; a line on standard error for each message."""
     from hepm.agents.runs import LiveRuns
-    from hepm.ingest.inner_tools import set_inner_tools
 
     # Before the MCP SDK wraps lines at 80 characters.
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    set_inner_tools(config.ingest.inner_tool)
     return LiveRuns(
         memory,
         idle_s=config.serve.idle_s,

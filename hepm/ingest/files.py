@@ -74,13 +74,13 @@ class SourceFile:
 
     def sibling(self, relative: str) -> bytes:
         """Content of another file, by its path from this one's folder ("../a.json"); b"" where none can be read."""
-        with suppress(OSError):
-            file = self.find(posixpath.normpath(self.path.parent / relative))
+        path = posixpath.normpath(self.path.parent / relative)
+        for suffix in ("", *_COMPRESSIONS):
+            file = self.find(path + suffix)
             if file is not None:
-                with file:
-                    content = file.read(_BESIDE_BYTES + 1)
-                if len(content) <= _BESIDE_BYTES:
-                    return content
+                with file, suppress(*STREAM_ERRORS):
+                    content = decompressed(file, suffix).read(_BESIDE_BYTES + 1)
+                    return content if len(content) <= _BESIDE_BYTES else b""
         return b""
 
 

@@ -29,12 +29,6 @@ _FAILED: Final = re.compile(
     re.IGNORECASE,
 )
 _SHORT: Final = 300
-_rules: dict[ToolName, str] = {}
-
-
-def set_inner_tools(rules: Mapping[ToolName, str]) -> None:
-    """Name calls of more gateways in this process, each by the path of its argument with the tool: "payload.tool"."""
-    _rules.update(rules)
 
 
 def called_name(name: ToolName, arguments: Mapping[str, Any]) -> ToolName:
@@ -43,7 +37,7 @@ def called_name(name: ToolName, arguments: Mapping[str, Any]) -> ToolName:
         return name
     from hepm.ingest.redact import default_redactor
 
-    inner = value_at(arguments, _rules.get(name, _TOOL))
+    inner = value_at(arguments, _TOOL)
     server = value_at(arguments, _SERVER)
     if isinstance(server, str) and server and isinstance(inner, str):
         inner = f"{server}/{inner}"
@@ -61,11 +55,7 @@ def has_failed(name: ToolName, result: str | None) -> bool:
     return match is not None and (match[0].lower().endswith("timed out") or is_gateway(name))
 
 
+@lru_cache(maxsize=4096)
 def is_gateway(name: ToolName) -> bool:
     """Whether a tool runs other tools."""
-    return name in _rules or _is_known_gateway(name)
-
-
-@lru_cache(maxsize=4096)
-def _is_known_gateway(name: ToolName) -> bool:
     return _GATEWAY.fullmatch(name[:200].replace("-", "_")) is not None

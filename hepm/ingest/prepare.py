@@ -18,7 +18,6 @@ from hepm.graph.tool_life import with_own_names
 from hepm.ingest.facts import shorter_result
 from hepm.ingest.files import regular_files
 from hepm.ingest.formats.hepm import write_run
-from hepm.ingest.inner_tools import set_inner_tools
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
 from hepm.ingest.reading import read_runs, read_value
 from hepm.ingest.records import (
@@ -156,8 +155,6 @@ def _parts(sources: Iterable[RunSource], options: IngestOptions) -> list[list[st
 
 def _prepared(sources: Iterable[RunSource], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
     preparer = _Preparer(options)
-    if reading.inner_tool:
-        set_inner_tools(reading.inner_tool)
     for number, one in enumerate(sources, 1):
         if isinstance(one, Trajectory):
             yield preparer.prepare("python", one)

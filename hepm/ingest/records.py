@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
 from decimal import Decimal
 from enum import Enum
@@ -109,7 +109,6 @@ class ReadOptions:
             words or numbers; dots for nested keys ("metadata.score").
         ids: "own" takes a record's id where it has one, "content" always hashes the content.
         command_names: Whether a shell call is named by its program, too ("Bash git"); None: for coding agents.
-        inner_tool: More gateways, each with the path of its argument that names the tool it runs: "payload.tool".
     """
 
     format: str = "auto"
@@ -118,7 +117,6 @@ class ReadOptions:
     label_key: str = "label"
     ids: Literal["own", "content"] = "own"
     command_names: bool | None = None
-    inner_tool: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
 
 
 class RecordError(Exception):
@@ -281,6 +279,9 @@ def decoded_text(text: str) -> Any:
     return value
 
 
+_OPAQUE: Final[Any] = (type, bytes, bytearray, memoryview)
+
+
 def json_of(value: object) -> str:
     """Values of a program as JSON text, also pydantic models, dataclasses and other mappings; else RecordError."""
     try:
@@ -305,7 +306,7 @@ def is_record(value: object) -> bool:
 def _plain(value: Any) -> Any:
     """What `json` does not know, one level down."""
     # A class has `model_dump` as well, and bytes are a sequence of numbers: neither is data.
-    if isinstance(value, type | bytes | bytearray | memoryview):
+    if isinstance(value, _OPAQUE):
         raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")
     if callable(getattr(value, "model_dump", None)):  # pydantic's
         return value.model_dump(mode="json", warnings=False)

@@ -10,7 +10,6 @@ import pytest
 
 from hepm import Memory
 from hepm.ingest.inner_tools import called_name, has_failed
-from tests.faults.command import quick
 from tests.ingest.samples import read_one, write
 
 FORECAST = {"server_name": "weather", "tool_name": "get_forecast", "params": {"city": "Rome"}}
@@ -78,14 +77,3 @@ def test_a_session_names_the_inner_tool_as_a_file_does(memory: Memory):
         session.finish(success=True)
     [run] = memory.runs()
     assert [call.name for call in run.calls()] == ["execute-tool weather/get_forecast"]
-
-
-def test_hepm_toml_names_the_argument_of_another_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "hepm.toml").write_text('[ingest.inner_tool]\nmy_hub = "payload.tool"\n')
-    said = messages("my_hub", {"payload": {"tool": "t"}})
-    write(tmp_path / "run.jsonl", {"id": "r", "success": True, "messages": said})
-    assert quick("ingest", tmp_path / "run.jsonl", "--store", tmp_path / "m.hepm").code == 0
-    with Memory.open(tmp_path / "m.hepm") as memory:
-        [run] = memory.runs()
-    assert [call.name for call in run.calls()] == ["my_hub t"]

@@ -1,7 +1,6 @@
 """ATIF, the Agent Trajectory Interchange Format (v1.0 to v1.8): https://harborframework.com/docs/trajectory-format.
 
-It has no field for an outcome: a Harbor trial keeps it in result.json beside or above the trajectory, and hepm under
-extra.hepm.
+It has no field for an outcome: a Harbor trial keeps it in result.json beside or above the trajectory.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from hepm.ingest.fields import (
     Objects,
     as_number,
     first_time,
-    flag_at,
     list_at,
-    number_at,
     object_at,
     objects_at,
     plain_text,
@@ -56,27 +53,18 @@ def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
     if not minor.isdecimal() or int(minor) > _KNOWN_MINOR:
         raise RecordError(f"it is {version[:30]}, and this hepm reads ATIF up to v1.{_KNOWN_MINOR}: upgrade hepm")
     agent = object_at(record, "agent")
-    own = object_at(record, "extra.hepm")
     # After a compaction of its context an agent's log repeats earlier steps.
     steps = [step for step in objects_at(record, "steps", "a step") if not step.get("is_copied_context")]
-    if own:  # as hepm wrote them
-        environment, task = text_at(own, "environment"), text_at(own, "task")
-        outcome = graded(number_at(own, "reward"), flag_at(own, "success"))
-    else:  # as Harbor did
-        environment, task = text_at(trial, "source"), text_at(trial, "task_name")
-        outcome = _trial_outcome(trial)
-    tags = {key: text_at(own["tags"], key) for key in object_at(own, "tags")}
     models = [text_at(step, "model_name") for step in steps if step.get("source") == "agent"]
     return origin.run(
         text_at(record, "trajectory_id|session_id"),
         plain_turns(list(chain.from_iterable(map(_messages, steps)))),
-        outcome,
-        environment=environment,
-        task=task,
+        _trial_outcome(trial),
+        environment=text_at(trial, "source"),
+        task=text_at(trial, "task_name"),
         model=text_at(agent, "model_name") or next(filter(None, models), ""),
-        user=text_at(own, "user"),
         ended_at=first_time(reversed(steps), "timestamp"),
-        tags={**tags, **filled(agent=tags.get("agent") or text_at(agent, "name"))},
+        tags=filled(agent=text_at(agent, "name")),
         tools=listed_tools(list_at(agent, "tool_definitions")),
     )
 
