@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,7 +15,7 @@ from hepm.errors import QueryError
 from hepm.types import Object
 
 _FILES: Final = resources.files("hepm.cypher")
-_MIGRATION: Final = re.compile(r"(\d+)_(\w+)\.cypher")
+_MIGRATION: Final = re.compile(r"(\d+)_\w+\.cypher")
 
 
 @cache
@@ -25,9 +25,9 @@ def statement(name: str, folder: str = "store") -> LiteralString:
 
 
 @cache
-def migrations() -> tuple[tuple[int, str, tuple[LiteralString, ...]], ...]:
-    """Version, name and statements of each migration, oldest first."""
-    versions: list[tuple[int, str, tuple[LiteralString, ...]]] = []
+def migrations() -> Sequence[tuple[int, list[LiteralString]]]:
+    """Version and statements of each migration, oldest first."""
+    versions: list[tuple[int, list[LiteralString]]] = []
     for entry in _FILES.joinpath("schema").iterdir():
         match = _MIGRATION.fullmatch(entry.name)
         if match is None:
@@ -38,8 +38,8 @@ def migrations() -> tuple[tuple[int, str, tuple[LiteralString, ...]], ...]:
             text = part.strip()
             if text:
                 statements.append(text.removesuffix(";"))
-        versions.append((int(match[1]), str(match[2]).replace("_", " "), tuple(statements)))
-    return tuple(sorted(versions))
+        versions.append((int(match[1]), statements))
+    return sorted(versions)
 
 
 def _body(text: str) -> LiteralString:
@@ -71,8 +71,6 @@ class NamedQuery:
         asks: The question in words.
         text: The whole file, as Neo4j runs it.
         embedded: What the embedded engine runs: `NAME.embedded.cypher`, else the same text.
-        returns: Name and type of each column.
-        note: A remark on the answer, or "".
         picture: Whether the answer is a graph worth looking at in Browser.
     """
 
@@ -81,8 +79,6 @@ class NamedQuery:
     text: str
     embedded: str
     parameters: tuple[Parameter, ...]
-    returns: tuple[tuple[str, str], ...]
-    note: str
     picture: bool
 
     def values(self, given: Mapping[str, Any]) -> Object:
@@ -151,22 +147,14 @@ def _parse(name: str, text: str, embedded: str | None) -> NamedQuery:
         match = _PARAMETER.fullmatch(part.strip())
         if match is None:  # "none" is no parameter
             continue
-        default = None
-        if match[3]:
-            default = json.loads(match[3])
+        default = json.loads(match[3] or "null")
         parameters.append(Parameter(match[1], cast("ParameterType", match[2]), default))
-    returns: list[tuple[str, str]] = []
-    for part in fields["Returns"].split(","):
-        column, _, kind = part.strip().partition(" ")
-        returns.append((column, kind))
     return NamedQuery(
         name,
         asks.removeprefix("// "),
         text,
         embedded or text,
         tuple(parameters),
-        tuple(returns),
-        fields.get("Note", ""),
         fields.get("Picture") == "yes",
     )
 

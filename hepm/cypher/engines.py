@@ -1,8 +1,7 @@
-"""Queries on a Neo4j server and in the embedded engine, with the checks that they only read the graph.
+"""Queries on a Neo4j server and in the embedded engine, with the check that they only read the graph.
 
-A server plans a query without running it (EXPLAIN), and the plan is checked: it may read, and call the listed
-procedures. Then it runs in a read transaction, in which the server itself rejects writes. The embedded engine has no
-such plan: the words of the text are checked. It runs on a copy of the store, read-only and never the record.
+The words of a text are checked: it begins as a query, loads no file, and calls listed procedures alone. A server runs
+it in a read transaction, in which it rejects writes; the embedded engine on a copy of the store, which is read-only.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from importlib import import_module
 from itertools import islice
@@ -35,23 +34,20 @@ PROCEDURES: Final = (
 )  # fmt: skip
 """Procedures that only read, and only the graph."""
 
-_REFUSED: Final = re.compile(
-    r"(Locking)?(Create|Merge|Delete|DetachDelete|Set|Remove|Foreach|Insert|Drop|Alter|Grant|Deny|Revoke|Rename|Start|Stop"
-    r"|Load|Transaction|SubqueryForeach|EnsureNodes|Terminate|Do|Enable|Assert|AdministrationCommand"
-    r"|Show(?!Indexes|Constraints|Functions|Procedures))"
-)
-"""Operators that write, or read more than the graph: other clients' queries, settings, users."""
-
-_FUNCTION_SPACE: Final = re.compile(r"date|(local)?(date)?time|duration|point|vector|db")
+_CATALOG: Final = ("show_tables", "show_functions", "table_info")
+"""Procedures of the embedded engine that only read, and only the graph."""
 _READING: Final = {"MATCH", "OPTIONAL", "UNWIND", "WITH", "RETURN", "CALL"}
-_CATALOG: Final = {"SHOW_TABLES", "SHOW_FUNCTIONS", "TABLE_INFO"}
+_COMMENT: Final = r"//[^\n\r]*|/\*.*?\*/"
+_HIDDEN: Final = re.compile(rf"""({_COMMENT})|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<!\$)`[^`]*`""", re.DOTALL)
+"""Comments, texts and quoted names, in which any word may stand."""
+# The embedded engine reads 1e0LOAD as a number and a keyword.
+_KEYWORD: Final = r"(?:(?<![.$\w])|(?<![A-Za-z_$])\d\w*?)"
+_VERSION: Final = re.compile(r"CYPHER\s+\d+\s+", re.IGNORECASE)
+_LOADS: Final = re.compile(_KEYWORD + r"LOAD\s+(FROM|WITH|CSV)\b", re.IGNORECASE)
+_CALLS: Final = re.compile(_KEYWORD + r"CALL\s+([\w'.]+)", re.IGNORECASE)
+_PARAMETER: Final = re.compile(r"\$(?:(\w+)|`([^`]*)`)")
 _ESCAPE: Final = re.compile(r"\\u+([0-9a-fA-F]{4})")
-_TOKEN: Final = re.compile(
-    r"""//[^\n\r]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\w.]*|\$?`[^`]*`|\$?\w+|\.\.|\S""", re.DOTALL
-)
 _TIMED_OUT: Final = "the query did not end within {:g} s: narrow it, or give it more with --timeout."
-_NAME: Final = r"(?:`[^`]*`|\w+)"
-_CALLED: Final = re.compile(rf"(\. )?((?:{_NAME} \. )*{_NAME}) \(")
 
 
 def ask_server(
@@ -75,12 +71,15 @@ def ask_server(
 
     values = dict(parameters)
     options: Any = {"database": database, "default_access_mode": neo4j.READ_ACCESS, "bookmark_manager": bookmarks}
-    with cast("Any", driver).session(**options) as session, _explained(timeout_s):
-        check_text(text)
-        with session.begin_transaction(timeout=timeout_s) as transaction:
-            _check_plan(transaction.run("EXPLAIN " + text, values).consume())
-        with session.begin_transaction(timeout=timeout_s) as transaction:
-            return _fetch(transaction.run(text, values), limit)
+    # Neo4j decodes such escapes before anything else, so that they could end a string.
+    for read in {text, _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)}:
+        _check(read, PROCEDURES)
+    with (
+        cast("Any", driver).session(**options) as session,
+        _explained(timeout_s),
+        session.begin_transaction(timeout=timeout_s) as transaction,
+    ):
+        return _fetch(transaction.run(text, values), limit)
 
 
 def _fetch(records: neo4j.Result, limit: int) -> Result:
@@ -131,94 +130,38 @@ def _explained(timeout_s: float) -> Generator[None]:
         raise QueryError(message) from error
 
 
-def _check_plan(planned: neo4j.ResultSummary) -> None:
-    operators = list(_operators(cast("Any", planned).plan))
-    for operator, details in operators:
-        if operator.startswith("ProcedureCall"):
-            name = details.partition("(")[0].strip().replace("`", "")
-            if name not in PROCEDURES:
-                raise QueryError(f"the procedure {name} is not among those that only read ({', '.join(PROCEDURES)}).")
-        elif _REFUSED.match(operator):
-            raise QueryError(f"the query does more than read the graph ({operator}).")
-    shows = any(operator.startswith("Show") for operator, _ in operators)  # the allowed ones: indexes and the like
-    if planned.query_type != "r" and not (planned.query_type == "s" and shows):
-        raise QueryError("the query would change the graph or the server, and queries only read.")
+def _check(text: str, procedures: Sequence[str]) -> str:
+    """Refuse what reads or changes more than the graph even where the database takes no writes; without what is quoted.
 
-
-def _operators(plan: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
-    if plan is not None:
-        details = str(plan.get("args", {}).get("Details", ""))
-        yield str(plan.get("operatorType", "")).partition("@")[0], details
-        for child in plan.get("children", ()):
-            yield from _operators(child)
-
-
-def check_text(text: str) -> None:
-    """Refuse what a server's plan does not show: several statements, or functions of plug-ins."""
-    # Neo4j decodes such escapes before anything else, so that they could end a string.
-    for read in {text, _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)}:
-        for dot, called in _CALLED.findall(" ".join(_tokens(read))):
-            name = called.replace(" . ", ".").replace("`", "")
-            space = name.partition(".")[0].lower()
-            known = _FUNCTION_SPACE.fullmatch(space) or name in PROCEDURES
-            # Functions of Neo4j itself have no dot but in these spaces: date.truncate().
-            if (dot or "." in name) and not known:
-                raise QueryError(f"{name}() comes from a plug-in or is not for reading.")
-
-
-def _check_embedded(text: str, parameters: Mapping[str, Any]) -> Object:
-    """Refuse what the embedded engine does even to a read-only database: it reads and writes files, fetches extensions
-    and changes settings. Returns the parameters that the text uses: the engine rejects others, and takes a missing one
-    for null.
+    Those are commands, files, and procedures but for some.
     """
-    tokens = _tokens(text)
-    first = tokens[0].upper()
+    plain = _HIDDEN.sub(lambda found: " " if found[1] else " '' ", text).strip().rstrip("; \n\t")
+    if not plain:
+        raise QueryError("there is no query: the text is empty.")
+    if ";" in plain:
+        raise QueryError("one query at a time: there is a second one behind the ; .")
+    first = re.split(r"\W", _VERSION.sub("", plain))[0].upper()
     if first not in _READING:
         raise QueryError(
             f"{first} is no query that reads: begin with MATCH, UNWIND, WITH or RETURN. A store changes by "
             "ingest, import and forget."
         )
-    padded = ["", *tokens, ""]
-    for before, token, following in zip(padded, tokens, padded[2:], strict=False):
-        word = token.upper()
-        if token[0].isdigit():
-            # The engine reads 1e0LOAD as a number and a keyword: they are the last four letters.
-            word = word[-4:]
-        elif before == "." or following == ":":
-            continue  # a property, or a key of a map
-        if word == "LOAD":
-            raise QueryError("LOAD reads files, and a query only the graph; a name is written `load`.")
-        if word == "CALL" and following.upper() not in _CATALOG:
-            raise QueryError(f"of procedures a query may CALL {', '.join(sorted(_CATALOG)).lower()} alone.")
-    used: set[str] = set()
-    for token in tokens:
-        if token[0] == "$" and len(token) > 1:
-            used.add(token[1:].strip("`"))  # a parameter, as $name or $`name`
+    if _LOADS.search(plain):
+        raise QueryError("LOAD reads files, and a query only the graph.")
+    for name in _CALLS.findall(plain):
+        if name.lower() not in map(str.lower, procedures):
+            known = ", ".join(procedures)
+            raise QueryError(f"of procedures a query may CALL those that only read ({known}), not {name}.")
+    return plain
+
+
+def _used(plain: str, parameters: Mapping[str, Any]) -> Object:
+    """The parameters that a text uses: the embedded engine rejects others, and takes a missing one for null."""
+    used = {name or quoted for name, quoted in _PARAMETER.findall(plain)}
     missing = sorted(used - parameters.keys())
     if missing:
         raise QueryError(f"the query uses ${missing[0]}, which has no value: give it one with --param {missing[0]}=…")
     return {name: value for name, value in parameters.items() if name in used}
-
-
-def _tokens(text: str) -> list[str]:
-    """The tokens of a text that must hold one query, with strings emptied."""
-    tokens: list[str] = []
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token in {"'", '"', "`"}:
-            raise QueryError(f"the query has a quotation mark that is not closed: {text[match.start() :][:20]!r}.")
-        if not token.startswith(("//", "/*")):
-            tokens.append("''" if token[0] in "'\"" else token)
-    while tokens and tokens[-1] == ";":
-        tokens.pop()
-    if not tokens:
-        raise QueryError("there is no query: the text is empty.")
-    if ";" in tokens:
-        raise QueryError("one query at a time: there is a second one behind the ; .")
-    first = tokens[0].upper()
-    if first in {"EXPLAIN", "PROFILE"}:
-        raise QueryError(f"{first} comes from hepm itself here: leave it out, or use it in Neo4j Browser.")
-    return tokens
 
 
 _LAYOUT: Final = 4  # incremented when the tables change, so that no older copy is read
@@ -260,7 +203,7 @@ class Projection(contextlib.AbstractContextManager["Projection"]):
         Raises:
             QueryError: it does more than read the graph, takes too long, or is not valid for the engine.
         """
-        used = _check_embedded(text, parameters)
+        used = _used(_check(text, _CATALOG), parameters)
         try:
             self._connection.set_query_timeout(max(1, round(1000 * timeout_s)))
             answer: Any = self._connection.execute(text, used)
@@ -311,63 +254,45 @@ def _plain(value: Any) -> Value:
     return members
 
 
-def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: Callable[[], Rows]) -> Projection:
-    """The copy of a store as it is now, in the first writable of the folders; built if there is none.
+def open_projection(folder: Path, state: str, tables: Callable[[], Rows]) -> Projection:
+    """The copy of a store as it is now, in a folder; built if there is none.
 
-    There is one file per `state()`, a text that differs between states of the store. It is built under another name and
+    There is one file per `state`, a text that differs between states of the store. It is built under another name and
     renamed when it is complete: any number of processes may build and read, and a killed build leaves nothing to read.
     """
     version = _engine().__version__
-    name = ""
-    for _ in range(3):
-        now = state()
-        name = hashlib.blake2b(f"{_LAYOUT}\n{version}\n{now}".encode(), digest_size=16).hexdigest() + _SUFFIX
-        file = _find_built(folders, name) or _build(folders, name, tables)
+    name = hashlib.blake2b(f"{_LAYOUT}\n{version}\n{state}".encode(), digest_size=16).hexdigest() + _SUFFIX
+    file = folder / name
+    if file.exists():
         try:
-            projection = Projection(file)
+            return Projection(file)
         except StoreError:
+            # Else another process saw a newer store and has just removed this copy.
             if file.exists():
                 raise
-            continue  # another process saw a newer store and removed this copy
-        if state() == now:
-            return projection
-        projection.close()  # the store changed while it was read: the copy may contain half of a batch
-    return Projection(_build(folders, name, tables))
+    try:
+        folder.mkdir(exist_ok=True, mode=0o700)
+        _build(file, tables())
+    except (OSError, RuntimeError) as error:
+        raise StoreError(f"no copy for Cypher could be built in {folder}: {error}") from error
+    return Projection(file)
 
 
-def _find_built(folders: Sequence[Path], name: str) -> Path | None:
-    for folder in folders:
-        # Not Path.exists, which raises where a folder is closed to us.
-        if os.path.exists(folder / name):
-            return folder / name
-    return None
-
-
-def _build(folders: Sequence[Path], name: str, tables: Callable[[], Rows]) -> Path:
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if os.access(folder, os.W_OK | os.X_OK):
-                break
-    else:
-        raise StoreError(f"nowhere to put the copy for Cypher: {' and '.join(map(str, folders))} cannot be written.")
-    building = folder / f"{_BUILDING}{os.getpid()}-{time.time_ns()}{_SUFFIX}"
+def _build(file: Path, tables: Rows) -> None:
+    building = file.with_name(f"{_BUILDING}{os.getpid()}-{time.time_ns()}{_SUFFIX}")
     try:
         with tempfile.TemporaryDirectory(prefix="hepm-cypher-") as scratch:
-            _fill(building, Path(scratch), tables())
+            _fill(building, Path(scratch), tables)
         with contextlib.suppress(PermissionError):  # Windows: another process has just built and opened the same
-            building.replace(folder / name)
-    except RuntimeError as error:
-        raise StoreError(f"no copy for Cypher could be built in {folder}: {error}") from error
+            building.replace(file)
     finally:
-        for rest in folder.glob(f"{building.stem}*"):
+        for rest in file.parent.glob(f"{building.stem}*"):
             rest.unlink(missing_ok=True)
-    for file in folder.iterdir():  # copies of older states, and what killed builds left
+    for other in file.parent.iterdir():  # copies of older states, and what killed builds left
         with contextlib.suppress(OSError):  # removed already, or open on Windows
-            abandoned = time.time() - file.stat().st_mtime > _ABANDONED_S
-            if file.name != name and (abandoned or not file.name.startswith(_BUILDING)):
-                file.unlink()
-    return folder / name
+            abandoned = time.time() - other.stat().st_mtime > _ABANDONED_S
+            if other.name != file.name and (abandoned or not other.name.startswith(_BUILDING)):
+                other.unlink()
 
 
 def _fill(file: Path, scratch: Path, tables: Rows) -> None:

@@ -114,11 +114,7 @@ def _store(
     delta.describe_tools(new, write.aliases, now=time.time())
     write.apply(delta, vectors)
     _count_shortest(write, map(_task, candidates), replay, {run.id: run for run in candidates}, vectors)
-    outcomes: dict[str, bool] = {}
-    for run in new:
-        if run.success is not None:
-            outcomes[run.id] = run.success
-    write.lessons.record_outcomes(outcomes)
+    write.lessons.settle([run.id for run in new])
     write.lessons.show(shown)
     write.note_change()
 
@@ -139,7 +135,7 @@ def _take_out(
             unlabelled.append(run.id)
             if run.trusted:
                 trusted.append(run.id)
-    shown = [exposure._replace(success=None) for exposure in write.lessons.exposures(trusted)]
+    shown = write.lessons.exposures(trusted)
     if unlabelled:
         write.lessons.forget_from(sorted(unlabelled))
     _remove(write, write.held(relabelled), replay)
@@ -237,7 +233,7 @@ def read_rewards(write: Transaction, success_from: float, replay: RecordParser) 
     if not changed:
         return []
     relabelled = [run.id for run in changed]
-    shown = [exposure._replace(success=None) for exposure in write.lessons.exposures(relabelled)]
+    shown = write.lessons.exposures(relabelled)
     write.lessons.forget_from(relabelled)
     _store(write, changed, relabelled, vectors, replay)
     write.lessons.show(shown)

@@ -301,7 +301,7 @@ class Delta:
     """
 
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
-    states: defaultdict[StateMove, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
+    states: dict[StatePlace, StateSeen] = field(default_factory=dict[StatePlace, StateSeen])
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
     described: _Described = field(default_factory=_Described)
     outcomes: _Outcomes = field(default_factory=_Outcomes)
@@ -320,24 +320,18 @@ class Delta:
         Args:
             now: When runs of unknown end described their tools, Unix seconds.
         """
-        # Runs of one file share one list of tools, and lists share tools: each is described once.
-        lists: dict[int, tuple[tuple[Tool, ...], float, float]] = {}
+        # Runs of one file share one list of tools: each list is described once.
+        lists: dict[int, tuple[tuple[Tool, ...], list[float]]] = {}
         for run in runs:
-            ended_at = now if run.ended_at is None else run.ended_at
-            _, first, last = lists.get(id(run.tools), ((), ended_at, ended_at))
-            lists[id(run.tools)] = run.tools, min(first, ended_at), max(last, ended_at)
-        spans: dict[int, tuple[Tool, float, float]] = {}
-        for tools, first, last in lists.values():
+            _, times = lists.setdefault(id(run.tools), (run.tools, []))
+            times.append(now if run.ended_at is None else run.ended_at)
+        for tools, times in lists.values():
             names = {tool.name for tool in tools}
             for tool in tools:
                 own = aliases.get(tool.name, tool.name)
                 # A description under the tool's own name wins over that under an alias.
                 if own == tool.name or own not in names:
-                    _, since, until = spans.get(id(tool), (tool, first, last))
-                    spans[id(tool)] = tool, min(since, first), max(until, last)
-        for tool, first, last in spans.values():
-            own = aliases.get(tool.name, tool.name)
-            self.describe(Tool(own, tool.description, tool.parameters), first, last)
+                    self.describe(Tool(own, tool.description, tool.parameters), min(times), max(times))
 
     @property
     def touched_tools(self) -> set[ToolName]:
@@ -395,12 +389,12 @@ class Delta:
         for step, passed in enumerate(run.transitions):
             if not passed.key:
                 continue
-            states = self.states[StateMove(_sorted_set(passed.sources), _sorted_set(passed.targets), success)]
+            place = StateMove(_sorted_set(passed.sources), _sorted_set(passed.targets), success), passed.key
             state = StateSeen(passed.summary, run.id, step, run.ended_at or 0.0)
-            if passed.key in states:
-                states[passed.key].add(state)
+            if place in self.states:
+                self.states[place].add(state)
             else:
-                states[passed.key] = state
+                self.states[place] = state
 
 
 def _sorted_set(names: Names) -> Names:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class RecordKind(NamedTuple):
 
     Attributes:
         columns: All of the statement, separated by spaces: "-" for one that is not compared, "*" before one that names
-            the row, "[]" behind a list.
+            the row. Lists are compared as sets.
         having: A column without which a row is left out; "" for none.
     """
 
@@ -46,8 +45,8 @@ class RecordKind(NamedTuple):
     having: str = ""
 
 
-_STATE: Final = "- *sources[] *targets[] *success *key"
-_LESSON: Final = "user live runs[] shown uses successes"
+_STATE: Final = "- *sources *targets *success *key"
+_LESSON: Final = "user live runs shown uses successes"
 _RUN: Final = " ".join(COLUMNS[1:])
 _COUNTED: Final = {
     "edge": RecordKind("edges", "*source *target support inverse_steps failures unlabelled"),
@@ -60,7 +59,7 @@ _COUNTED: Final = {
 _DERIVED: Final = {
     **_COUNTED,
     "run": RecordKind("held_runs", f"*id {_RUN} - counted -"),
-    "state link": RecordKind("state_links", "*tool *sources[] *targets[] *success *key"),
+    "state link": RecordKind("state_links", "*tool *sources *targets *success *key"),
     "lesson": RecordKind("held_lessons", f"*id - {_LESSON} -"),
 }
 _COPIED: Final = {
@@ -69,7 +68,7 @@ _COPIED: Final = {
     "description": RecordKind(
         "tools",
         "*tool description parameters calls errors described_at changed_at former_description former_parameters "
-        "retired aliases[]",
+        "retired aliases",
     ),
     "vector": RecordKind("held_states", f"{_STATE} - - - - - embedding", having="embedding"),
     "lesson": RecordKind("held_lessons", f"*id record {_LESSON} -"),
@@ -179,25 +178,22 @@ def _add_lessons(store: Store, beside: Store, namespace: str) -> Iterator[Findin
 
 def _in_vectors(store: Store, namespace: str, dimensions: int) -> Iterator[Finding]:
     """What has no vector, and vectors that cannot be compared."""
-    missing = Counter[str]()
     bad = 0
     for what, statement, text_at in _EMBEDDED:
+        missing = 0
         for row in store.iterate(statement, namespace=namespace):
-            if not row[text_at]:
+            stored: bytes | None = row[-1]
+            if stored is None:
+                missing += bool(row[text_at])
                 continue
-            vector = of_size(row[-1], dimensions)
-            missing[what] += row[-1] is None
-            bad += row[-1] is not None and (
-                vector is None or not math.isclose(float(np.linalg.norm(vector)), 1.0, abs_tol=0.01)
-            )
+            vector = of_size(stored, dimensions)
+            if vector is None or not math.isclose(float(np.linalg.norm(vector)), 1.0, abs_tol=0.01):
+                bad += 1
+        if missing:
+            have = "has" if missing == 1 else "have"
+            yield Finding(f"{count_of(missing, what)} {have} no vector: searches do not find it", "reembed")
     if bad:
         yield Finding(f"{bad} vectors are of the wrong size, zero or not a number")
-    for what, number in missing.items():
-        if number:
-            have, are = ("has", "is") if number == 1 else ("have", "are")
-            # Searches go by vectors alone for lessons; of states and runs one without a vector still counts.
-            lost = "found" if what == "lesson" else "compared"
-            yield Finding(f"{count_of(number, what)} {have} no vector and {are} not {lost}", "reembed")
 
 
 def _compared(
@@ -228,28 +224,16 @@ def _compared(
 def _noted(kind: RecordKind, store: Store, namespace: str) -> Iterator[tuple[str, str]]:
     """What names each row, and what must be equal, as JSON."""
     columns = kind.columns.split(" ")
-    named: list[int] = []
-    compared: list[int] = []
-    lists: list[int] = []
-    for place, column in enumerate(columns):
-        if column.endswith("[]"):
-            lists.append(place)
-        if column[0] == "*":
-            named.append(place)
-        elif column != "-":
-            compared.append(place)
-    having = named[0]
-    if kind.having:
-        having = columns.index(kind.having)
-    for stored in store.iterate(kind.statement, namespace=namespace):
-        row = list(stored)
-        if not row[having]:
-            continue
-        for place in lists:
-            row[place] = sorted(row[place])
-        key = [_plain(row[place]) for place in named]
-        values = {columns[place].removesuffix("[]"): _plain(row[place]) for place in compared}
-        yield json.dumps(key), json.dumps(values)
+    for row in store.iterate(kind.statement, namespace=namespace):
+        key: list[Any] = []
+        values: dict[str, Any] = {}
+        for column, value in zip(columns, row, strict=True):
+            if column[0] == "*":
+                key.append(_plain(value))
+            elif column != "-":
+                values[column] = _plain(value)
+        if not kind.having or values[kind.having]:
+            yield json.dumps(key), json.dumps(values)
 
 
 def _plain(value: Any) -> Any:
@@ -260,6 +244,8 @@ def _plain(value: Any) -> Any:
         return True  # a vector
     if isinstance(value, str) and len(value) > _WHOLE_CHARS:
         return f"{value[:_WHOLE_CHARS]} {hash(value)}"
+    if isinstance(value, list | tuple):
+        return sorted(cast("Sequence[str]", value))
     return value
 
 
@@ -276,11 +262,11 @@ def _difference(key: str, expected: str | None, stored: str | None) -> str:
         return f"{label} is missing"
     if expected is None:
         return f"{label} is not among them"
-    wanted, found = json.loads(expected), json.loads(stored)
+    found = json.loads(stored)
     differ: list[str] = []
-    for name, value in wanted.items():
+    for name, value in json.loads(expected).items():
         if found[name] != value:
-            differ.append(f"{name.replace('_', ' ')} {_cut(found[name])} for {_cut(value)}")
+            differ.append(f"{name} {_cut(found[name])} for {_cut(value)}")
     return f"{label} has {', '.join(differ)}"
 
 

@@ -84,15 +84,11 @@ def _add_texts(write: Transaction, texts: Mapping[StatePlace, tuple[int, str, in
     runs, vectors = readable(write, records, replay)
     by_id = {run.id: run for run in runs}
     delta = Delta()
-    for (move, key), (count, run_id, step) in texts.items():
+    for place, (count, run_id, step) in texts.items():
         run = by_id.get(run_id)
         if run is not None and step < len(run.transitions):
             summary = run.transitions[step].summary
-            delta.states[move][key] = StateSeen(summary, run_id, step, run.ended_at or 0.0, count)
-    places: list[StatePlace] = []
-    for move, states in delta.states.items():
-        for key in states:
-            places.append((move, key))
+            delta.states[place] = StateSeen(summary, run_id, step, run.ended_at or 0.0, count)
     # Dropped and added again: so each gets the text, its vector and a new id that mirrors read.
-    write.drop_states(places)
+    write.drop_states(delta.states)
     write.apply(delta, vectors)

@@ -50,7 +50,7 @@ from hepm.graph.rows import (
 )
 from hepm.graph.stored_vectors import dimensions_of, of_size, vectors_of
 from hepm.graph.tool_life import add_alias, remove_alias, retire
-from hepm.graph.transaction import Opened, Transaction
+from hepm.graph.transaction import Transaction
 from hepm.graph.trials import TrialSession, trial_session
 from hepm.types import Evidence, Tool, ToolName
 
@@ -74,12 +74,14 @@ class Store(ABC):
     Attributes:
         remote: Whether it may become unreachable while a process runs: mirrors then read it whole when they open.
         runs_a_batch: Runs per transaction: enough that its own cost is small.
+        upgraded_from: The schema version that this object found and brought up to date; 0 if there was none to bring.
     """
 
     # What each database does in its own way
 
     remote: ClassVar[bool]
     runs_a_batch: ClassVar[int]
+    upgraded_from: int
 
     @property
     @abstractmethod
@@ -90,15 +92,6 @@ class Store(ABC):
     @abstractmethod
     def secret(self) -> str:
         """A random text of this store that no client knows; made when it is first asked for, and then kept."""
-
-    @property
-    @abstractmethod
-    def upgraded_from(self) -> int:
-        """The schema version that an upgrade began with; 0 if there was none, or it is settled."""
-
-    @abstractmethod
-    def settle_upgrade(self) -> None:
-        """Note that what derives from the records is right after an upgrade."""
 
     @abstractmethod
     def write(
@@ -126,10 +119,6 @@ class Store(ABC):
             QueryError: it would write, takes too long, or is no Cypher.
             MissingExtraError: the embedded engine is not installed.
         """
-
-    @abstractmethod
-    def write_all(self, work: Callable[[Opened], T]) -> T:
-        """Run work on any namespaces in one write transaction, opened by their names. A server may run it again."""
 
     @abstractmethod
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
@@ -271,35 +260,33 @@ class Store(ABC):
         if not 0 < success_from <= 1:
             raise InputError(f"a reward from which on runs succeed is above 0 and at most 1, not {success_from:g}.")
 
-        def work(of: Opened) -> int:
-            memory = of("")
-            if memory.header.success_from == success_from:
+        def work(write: Transaction) -> int:
+            if write.header.success_from == success_from:
                 return 0
             changed = 0
-            for namespace in _namespaces(memory):
-                changed += len(read_rewards(of(namespace), success_from, replay))
-            memory.set_header(success_from=float(success_from))
+            for namespace in _namespaces(write):
+                changed += len(read_rewards(write.of(namespace), success_from, replay))
+            write.set_header(success_from=float(success_from))
             return changed
 
-        return self.write_all(work)
+        return self.write("", work)
 
     def set_embedder(self, name: str, dimensions: int) -> None:
         """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
 
-        def work(of: Opened) -> None:
-            memory = of("")
+        def work(write: Transaction) -> None:
             # Read under the lock: another process may have been first, and stored vectors since.
-            header = memory.header
+            header = write.header
             if (header.embedder, header.dimensions) == (name, dimensions):
                 return
-            for namespace in _namespaces(memory):
-                of(namespace).note_change(everything=True)
+            for namespace in _namespaces(write):
+                write.of(namespace).note_change(everything=True)
             if header.embedder:
                 for statement in ("drop_all_vectors", "drop_all_run_vectors", "drop_all_lesson_vectors"):
-                    memory.write(statement)
-            memory.set_header(embedder=name, dimensions=dimensions)
+                    write.write(statement)
+            write.set_header(embedder=name, dimensions=dimensions)
 
-        self.write_all(work)
+        self.write("", work)
 
     def restate(self, *, namespace: str, replay: RecordParser) -> int | None:
         """Set what is kept beside the records of runs by today's rules; how many runs that changed.
@@ -654,8 +641,8 @@ class Store(ABC):
         return StateRow(number, tuple(sources), tuple(targets), *row[3:10])
 
 
-def _namespaces(memory: Transaction) -> list[str]:
-    return sorted(name for name, *_ in memory.rows("namespaces"))
+def _namespaces(write: Transaction) -> list[str]:
+    return sorted(name for name, *_ in write.rows("namespaces"))
 
 
 def _run_about(row: Sequence[Any]) -> RunAbout:

@@ -57,16 +57,10 @@ def packed(stored: bytes) -> bytes:
 
 
 def dimensions_of(stored: bytes) -> int:
-    """The number of coordinates of a stored vector, packed or not; -1 of bytes that are none."""
-    if len(stored) % 2 == 0:
-        return len(stored) // 2
-    dimensions = int.from_bytes(stored[1:_BEFORE_MASK], "little")
-    values_at = _BEFORE_MASK + _mask_bytes(dimensions)
-    mask = int.from_bytes(stored[_BEFORE_MASK:values_at], "big")
-    beyond = mask & ((1 << (8 * _mask_bytes(dimensions) - dimensions)) - 1)
-    if stored[0] != 1 or beyond or values_at + 2 * mask.bit_count() != len(stored):
-        return -1
-    return dimensions
+    """The number of coordinates of a stored vector, packed or not."""
+    if _is_packed(stored):
+        return int.from_bytes(stored[1:_BEFORE_MASK], "little")
+    return len(stored) // 2
 
 
 def of_size(stored: bytes | None, dimensions: int) -> Float32Array | None:

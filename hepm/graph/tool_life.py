@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from hepm.errors import InputError
-from hepm.graph.delta import Delta, RunRecord
-from hepm.graph.retract import retract_runs
-from hepm.graph.rows import Aliases, Marks, RecordParser, StoredRun, ToolRow, call_text, read_each
+from hepm.graph.delta import Delta
+from hepm.graph.retract import readable, retract_runs
+from hepm.graph.rows import Aliases, Marks, RecordParser, StoredRun, ToolRow, call_text
 from hepm.graph.transaction import Transaction, rows_naming
-from hepm.types import START, SUMMARY_TOOL, Object, Tool, ToolName, Trajectory, Turn, normal
+from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,8 @@ def _own_name(
     rename: bool,
 ) -> ToolName:
     """The name under which `tool` is counted, if `alias` may become another name of it; else InputError."""
-    if START in (alias, tool) or not alias.strip() or not tool.strip():
-        raise InputError(f"{START!r} and names without a letter are no tools: nothing was changed.")
-    if SUMMARY_TOOL in (alias, tool):
-        raise InputError(f"{SUMMARY_TOOL!r} is how agents hand over summaries, and no tool: nothing was changed.")
+    if {alias, tool} & {START, SUMMARY_TOOL} or not alias.strip() or not tool.strip():
+        raise InputError(f"{alias!r} or {tool!r} is not the name of a tool: nothing was changed.")
     known = alias if rename else tool
     if aliases.get(known, known) not in rows:
         raise unknown_tool(known, rows, namespace)
@@ -137,8 +135,7 @@ def _own_name(
     elif tool in rows and aliases.get(alias) != tool:
         raise InputError(f"{tool!r} is a tool already. To count {alias!r} as the same tool, use `hepm tool alias`.")
     if alias == own:
-        how = "one name" if alias == tool else f"already names of one tool, {own!r}"
-        raise InputError(f"{alias!r} and {tool!r} are {how}: nothing was changed.")
+        raise InputError(f"{alias!r} and {tool!r} are names of one tool already: nothing was changed.")
     return own
 
 
@@ -208,16 +205,10 @@ def _recount(
     write.apply(delta, {})
     retired = any(row.retired for row in write.tools() if row.name == own)
     write.mark_tools([(own, retired, _aliases_of(own, after))])
-    parsed, vectors = read_each([run.record for run in held], replay, after, success_from=write.header.success_from)
-    pairs: list[tuple[StoredRun, RunRecord]] = []
-    counted: list[RunRecord] = []
-    for stored, run in zip(held, parsed, strict=True):
-        if isinstance(run, RunRecord):
-            pairs.append((stored, run))
-            if stored.counted:
-                counted.append(run)
-    write.restate_runs(pairs)
-    write.apply(Delta.of(counted), vectors)
+    by_id = {stored.id: stored for stored in held}
+    runs, vectors = readable(write, [stored.record for stored in held], replay)
+    write.restate_runs([(by_id[run.id], run) for run in runs])
+    write.apply(Delta.of([run for run in runs if by_id[run.id].counted]), vectors)
     write.lessons.relink({*names, own})
     write.note_change(everything=True)
 
@@ -227,27 +218,30 @@ def what_changed(row: ToolRow) -> str:
     changes: list[str] = []
     if row.former_description and row.description != row.former_description:
         changes.append("its description is another")
-    now, before = _parameters(row.parameters), _parameters(row.former_parameters)
+    required, optional = _parameters(row.parameters)
+    required_before, optional_before = _parameters(row.former_parameters)
+    before = required_before | optional_before
     if before:
-        for what, required in (("now required", True), ("now optional", False), ("removed", None)):
-            names: list[str] = []
-            for name in sorted(now | before):
-                if now.get(name) is required and before.get(name) != required:
-                    names.append(name)
+        differ = {
+            "now required": required - required_before,
+            "now optional": optional - optional_before,
+            "removed": before - required - optional,
+        }
+        for what, names in differ.items():
             if names:
-                changes.append(f"{what}: {', '.join(names)}")
+                changes.append(f"{what}: {', '.join(sorted(names))}")
     if not changes and row.former_parameters not in ("{}", row.parameters):
         changes.append("its parameters are described differently")
     return "; ".join(changes)
 
 
-def _parameters(schema: str) -> dict[str, bool]:
-    """Whether each parameter of a JSON Schema is required; none of a text that is no schema."""
+def _parameters(schema: str) -> tuple[set[str], set[str]]:
+    """The required and the optional parameters of a JSON Schema; none of a text that is no schema."""
     # A schema is as a run recorded it.
     parsed: Any = json.loads(schema)
     try:
-        required: set[str] = set(parsed.get("required") or ())
-        properties: Object = dict(parsed.get("properties") or ())
-        return {name: name in required for name in properties}
-    except (AttributeError, TypeError, ValueError):
-        return {}
+        names: set[str] = set(parsed.get("properties") or ())
+        required = names.intersection(parsed.get("required") or ())
+    except (AttributeError, TypeError):
+        return set(), set()
+    return required, names - required

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from hepm.graph.delta import Delta, RunRecord, StateMove, StatePlace, StateSeen
 from hepm.graph.lessons.rows import LessonRow, to_record
@@ -71,6 +71,10 @@ class Transaction(ABC):
         self.removed = False
 
     # What each database does in its own way
+
+    @abstractmethod
+    def of(self, namespace: str) -> Transaction:
+        """The same transaction on another namespace."""
 
     @abstractmethod
     def rows(self, name: str, /, **values: Any) -> list[Row]:
@@ -156,10 +160,9 @@ class Transaction(ABC):
                 run_edges.append({"run": run, "after": source, "tool": target, "ended": ended, "failed": failed})
         self.write("add_run_edges", run_edges)
         states: list[Values] = []
-        for move, of_move in delta.states.items():
+        for (move, key), state in delta.states.items():
             self.sources.update(move.sources)
-            for key, state in of_move.items():
-                states.append({**move._asdict(), "key": key, **vars(state)})
+            states.append({**move._asdict(), "key": key, **vars(state)})
         self.add_states(states, vectors)
 
     def drop_counts(self, delta: Delta, ids: Collection[str]) -> None:
@@ -180,17 +183,13 @@ class Transaction(ABC):
         self.write("add_tools", delta.tool_rows())
         self.sources |= delta.touched_tools
 
-    def reduce_states(
-        self, states: Mapping[StateMove, Mapping[int, StateSeen]]
-    ) -> Iterable[tuple[StatePlace, int, str, bool]]:
+    def reduce_states(self, states: Mapping[StatePlace, StateSeen]) -> Iterable[tuple[StatePlace, int, str, bool]]:
         """Reduce the counts of states; the count that each has left, whose text it has, and whether it kept that."""
-        places: list[StatePlace] = []
+        places = list(states)
         rows: list[Values] = []
-        for move, of_move in states.items():
+        for at, (move, key) in enumerate(places):
             self.sources.update(move.sources)
-            for key, state in of_move.items():
-                rows.append({"at": len(places), **move._asdict(), "key": key, "count": state.count})
-                places.append((move, key))
+            rows.append({"at": at, **move._asdict(), "key": key, "count": states[move, key].count})
         for at, count, run, kept_text in self.ask("reduce_states", rows):
             yield places[at], count, run, kept_text
 
@@ -265,7 +264,3 @@ class Transaction(ABC):
         """Runs of stored rows, by id."""
         # In the order of the columns of `stored_runs` and of the statements like it.
         return sorted(map(StoredRun._make, rows), key=attrgetter("id"))
-
-
-Opened: TypeAlias = Callable[[str], Transaction]
-"""The running transaction on a namespace, by its name."""

@@ -22,7 +22,7 @@ from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Source, Triple, to_record
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.sqlite.projection import FOLDER, folders_of, open_copy
+from hepm.graph.sqlite.projection import FOLDER, open_copy
 from tests.cypher.engines import table
 from tests.runs import trajectory
 
@@ -44,8 +44,12 @@ def ask(file: Path, text: str = COUNT, **values: object) -> Result:
         store.close()
 
 
+def folder_of(file: Path) -> Path:
+    return file.with_name(file.name + FOLDER)
+
+
 def copies(file: Path) -> list[str]:
-    return sorted(path.name for path in folders_of(file)[0].iterdir())
+    return sorted(path.name for path in folder_of(file).iterdir())
 
 
 @pytest.fixture
@@ -235,7 +239,7 @@ from hepm.cypher.engines import open_projection
 def tables():
     yield Table("Tool"), ((n, "shop", f"t{n}", "x" * 100, "{}", 1, 0, None, None, None) for n in range(200_000))
 print("building", flush=True)
-open_projection([Path(sys.argv[1])], lambda: "killed", tables)
+open_projection(Path(sys.argv[1]), "killed", tables)
 """
 
 
@@ -249,13 +253,13 @@ def test_a_build_that_is_killed_leaves_nothing_that_is_read(tmp_path: Path, afte
         process.send_signal(signal.SIGKILL)
     tables = [(table("Tool"), [(0, NS, "t", "", "{}", 1, 0, None, None, None)])]
     whole = [path for path in tmp_path.iterdir() if not path.name.startswith("building-")]
-    with open_projection([tmp_path], lambda: "after", lambda: tables) as copy:
+    with open_projection(tmp_path, "after", lambda: tables) as copy:
         assert copy.ask("MATCH (t:Tool) RETURN t.name", {}).rows == (("t",),)
     assert all(not path.exists() for path in whole)
 
 
 def test_what_killed_builds_left_is_removed_after_an_hour(file: Path):
-    folder = folders_of(file)[0]
+    folder = folder_of(file)
     folder.mkdir()
     young, old = folder / "building-1-1.lbug", folder / "building-2-2.lbug"
     for path in (young, old):
@@ -266,18 +270,15 @@ def test_what_killed_builds_left_is_removed_after_an_hour(file: Path):
     assert not old.exists()
 
 
-def test_where_the_folder_cannot_be_written_the_copy_lies_in_the_cache(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (file.parent / f"memory.hepm{FOLDER}").write_text("a file where the folder would be")
-    assert ask(file).rows == ((2,),)
-    assert len(list((tmp_path / "cache").rglob("*.lbug"))) == 1
+def test_where_the_folder_cannot_be_made_a_sentence_says_so(file: Path):
+    folder_of(file).write_text("a file where the folder would be")
+    with pytest.raises(StoreError, match="no copy for Cypher could be built in"):
+        ask(file)
 
 
 def test_a_damaged_copy_is_told_with_what_to_do(file: Path):
     ask(file)
-    [copy] = folders_of(file)[0].iterdir()
+    [copy] = folder_of(file).iterdir()
     copy.write_bytes(b"\x00" * 4096)
     with pytest.raises(StoreError, match="Delete its folder: it is made again"):
         ask(file)

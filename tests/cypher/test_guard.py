@@ -9,7 +9,7 @@ from typing import Any
 import neo4j
 import pytest
 
-from hepm.cypher.engines import PROCEDURES, Projection, ask_server, check_text, open_projection
+from hepm.cypher.engines import Projection, ask_server, open_projection
 from hepm.errors import QueryError
 from tests.cypher.engines import table
 from tests.neo4j_server import Neo4jServer
@@ -31,11 +31,12 @@ WRITES = [
     "CREATE INDEX probe FOR (n:Probe) ON (n.name)",
     "ALTER CURRENT USER SET PASSWORD FROM 'a' TO 'bbbbbbbb'",
     "SHOW USERS",
+    "CYPHER 5 SHOW SETTINGS",
     "CALL db.createLabel('Probe')",
     "CALL dbms.listConfig()",
     "RETURN apoc.version() AS v",
-    "RETURN '\\u0027 AS a, apoc.load.json(1) //' AS x",
-    "EXPLAIN RETURN 1",
+    "RETURN '\\u0027 AS a CALL dbms.listConfig() YIELD name RETURN name //' AS x",
+    "MATCH (t:Tool) CALL `dbms.listConfig`() YIELD name RETURN name",
     "RETURN 1; CREATE (n:Probe)",
     "",
 ]
@@ -88,14 +89,6 @@ def test_a_parameter_that_cannot_be_sent_gets_a_sentence(value: object, ask: Any
         ask("RETURN $v", parameters={"v": value})
 
 
-def test_functions_of_plug_ins_are_known_by_their_dots_even_in_backticks():
-    for text in ("RETURN apoc.x.y(1)", "RETURN `apoc`.`x`(1)", "RETURN `apoc.x`(1)", "CALL gds.graph.drop('g')"):
-        with pytest.raises(QueryError, match="comes from a plug-in"):
-            check_text(text)
-    for name in PROCEDURES:
-        check_text(f"CALL {name}()")
-
-
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
     tables = [
@@ -107,7 +100,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
             ],
         )
     ]
-    with open_projection([tmp_path_factory.mktemp("copies")], lambda: "guarded", lambda: tables) as opened:
+    with open_projection(tmp_path_factory.mktemp("copies"), "guarded", lambda: tables) as opened:
         yield opened
 
 
@@ -120,9 +113,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
         ("MATCH (t:Tool) LOAD FROM '/etc/passwd' (file_format='csv', delim=':') RETURN *", "LOAD reads files"),
         ("MATCH (t:Tool) /* ' */ load /* ' */ from '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
         ("MATCH (t:Tool) WHERE t.calls > .5LOAD FROM '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
-        ("CALL timeout=0", "may CALL show_functions, show_tables, table_info alone"),
+        ("CALL timeout=0", "may CALL those that only read \\(show_tables, show_functions, table_info\\), not timeout"),
         ("", "the text is empty"),
-        ("RETURN 'open", "a quotation mark that is not closed"),
+        ("RETURN 'open", "cannot answer that"),
         ("RETURN $unknown", "--param unknown=…"),
         ("MATCH (t:Tool)", "cannot answer that: Parser exception.*hepm neo4j start"),
         ("RETURN toFloat(1)", "function TOFLOAT does not exist"),

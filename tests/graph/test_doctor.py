@@ -168,12 +168,6 @@ def test_a_broken_lesson_ends_no_command_in_a_traceback(
     assert (command == "doctor") == ("cannot be read" in result.stdout)
 
 
-def test_a_broken_lesson_goes_with_the_run_that_it_came_from(edited: Callable[[str], Path]) -> None:
-    with Memory.open(edited(EDITS["broken lesson"].sql)) as memory:
-        memory.forget(trajectory="one")
-        assert memory.examine() == []
-
-
 def test_of_a_task_s_runs_the_one_that_is_to_count_counts_again(tmp_path: Path) -> None:
     path = tmp_path / "memory.hepm"
     with Memory(SQLiteStore(path, counting="shortest")) as memory:

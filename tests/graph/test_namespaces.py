@@ -158,7 +158,6 @@ OF_THE_WHOLE_STORE = {
     "changes_since",
     "close",
     "write",
-    "write_all",
     "read",
     "iterate",
     "reembed",
@@ -166,8 +165,6 @@ OF_THE_WHOLE_STORE = {
     "runs_a_batch",
     "damage",
     "read_rewards",
-    "settle_upgrade",
-    "upgraded_from",
 }
 
 

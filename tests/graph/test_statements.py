@@ -56,8 +56,8 @@ def test_every_statement_is_used_and_stays_inside_a_namespace() -> None:
 def test_the_text_that_is_sent_is_the_file_without_its_head() -> None:
     assert statement("lock") == "MATCH (m:Memory {key: 'memory'}) SET m.writing = true"
     assert statement("drop_state_embedding", "schema").startswith("DROP INDEX")
-    assert [version for version, _, _ in migrations()] == [*range(9, 14)]
-    assert all(text.startswith(("CREATE ", "MATCH ")) for _, _, texts in migrations() for text in texts)
+    assert [version for version, _ in migrations()] == [*range(9, 14)]
+    assert all(text.startswith(("CREATE ", "MATCH ")) for _, texts in migrations() for text in texts)
 
 
 def test_every_index_that_a_statement_names_is_made_by_the_schema(neo4j_server: Neo4jServer) -> None:
@@ -68,10 +68,7 @@ def test_every_index_that_a_statement_names_is_made_by_the_schema(neo4j_server: 
         for index in line.split(",")
     }
     made = {
-        word
-        for _, _, texts in migrations()
-        for text in texts
-        for word in re.findall(r"(?:INDEX|CONSTRAINT) (\w+)", text)
+        word for _, texts in migrations() for text in texts for word in re.findall(r"(?:INDEX|CONSTRAINT) (\w+)", text)
     }
     assert named <= made | {"state_embedding", "lesson_embedding"}
 

@@ -6,7 +6,6 @@ import sqlite3
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,21 +45,6 @@ def test_a_lexical_vector_takes_a_quarter_of_the_bytes() -> None:
     vector = np.zeros(512, dtype=np.float32)
     vector[::8] = 0.125
     assert len(packed(to_bytes(vector))) < 0.25 * len(to_bytes(vector))
-
-
-@pytest.mark.parametrize("wrong", [b"\0", b"\1", b"\1\0\2", b"\2" + bytes(66), b"\1\1\0\1\1", b"x" * 99])
-def test_bytes_that_are_no_vector_are_read_as_none(wrong: bytes) -> None:
-    assert dimensions_of(wrong) == -1
-    assert of_size(wrong, 1) is None
-    assert of_size(wrong, 512) is None
-
-
-@given(sparse_vectors(), st.binary(max_size=8), st.integers(0, 80))
-def test_damaged_vectors_are_refused_or_read_at_their_size(plain: bytes, damage: bytes, at: int) -> None:
-    stored = packed(plain)
-    damaged = stored[:at] + damage + stored[at + len(damage) :]
-    size = dimensions_of(damaged)
-    assert size == -1 or vectors_of([damaged], size).shape == (1, size)
 
 
 def test_a_store_of_unpacked_vectors_answers_as_before_and_new_vectors_are_packed_beside_them(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_the_tool_of_the_agent_s_own_summaries_is_in_no_graph_whatever_door_it_c
 def test_no_tool_takes_the_name_of_the_summaries(memory: Memory) -> None:
     memory.ingest(trajectory("r", "look", "buy"))
     for change in (memory.tools.add_alias, memory.tools.rename):
-        with pytest.raises(InputError, match="no tool: nothing was changed"):
+        with pytest.raises(InputError, match="is not the name of a tool: nothing was changed"):
             change("look", SUMMARY_TOOL)
-    with pytest.raises(InputError, match="no tool: nothing was changed"):
+    with pytest.raises(InputError, match="is not the name of a tool: nothing was changed"):
         memory.tools.add_alias(SUMMARY_TOOL, "look")

@@ -16,7 +16,6 @@ from hepm.errors import (
     EmbedderMismatchError,
     InputError,
     StoreAccessError,
-    StoreDamagedError,
     StoreError,
     StoreUnavailableError,
     StoreVersionError,
@@ -94,14 +93,6 @@ def test_a_store_of_a_newer_hepm_or_of_a_much_older_one_is_refused(server: Neo4j
         with pytest.raises(StoreVersionError, match=f"schema version {version}"):
             Neo4jStore(login(server))
     store.close()
-
-
-def test_a_damaged_header_is_named(server: Neo4jServer) -> None:
-    store = Neo4jStore(login(server))
-    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.revision = 'x'").consume())
-    store.close()
-    with pytest.raises(StoreDamagedError, match=r"correct its node :Memory, which holds .*revision='x'"):
-        Neo4jStore(login(server))
 
 
 def test_another_embedders_vectors_are_refused_with_the_way_out(server: Neo4jServer) -> None:

@@ -41,16 +41,6 @@ def test_no_statement_is_refused_by_aura_a_cluster_or_community_edition() -> Non
     assert {file.stem: faults for file in FILES if (faults := faults_of(file.read_text()))} == {}
 
 
-def test_statements_with_transactions_of_their_own_are_sent_outside_of_one() -> None:
-    (rule,) = LISTS["managed"]
-    alone = [file.stem for file in FILES if re.search(rule, body(file.read_text()), re.IGNORECASE)]
-    code = "".join(file.read_text() for file in Path(hepm.__file__).parent.rglob("*.py"))
-    assert alone
-    for name in alone:
-        assert re.findall(rf'(\w+)\(statement\("{name}"\)', code) == ["run_alone"], name
-        assert code.count(f'"{name}"') == 1, name
-
-
 def test_reads_are_sent_to_any_member_and_writes_and_the_header_to_the_leader(
     server: Neo4jServer, caplog: pytest.LogCaptureFixture
 ) -> None:

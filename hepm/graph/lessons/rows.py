@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hepm.cypher.model import NODES, OF_EVERY_KIND, PropertyType
 from hepm.graph.delta import Names
@@ -29,7 +28,13 @@ PENDING: Final = "pending"
 """Why searches do not find a lesson that a model, an agent or an import wrote, and nobody approved."""
 OUTDATED: Final = "outdated"
 """Why a lesson is retired that its runs no longer teach. It is found again if runs teach it again."""
-PYTHON_TYPES: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "float": float, "boolean": bool}
+_PYTHON_TYPES: Final[Mapping[PropertyType, Any]] = {
+    "string": str,
+    "integer": int,
+    "float": int | float,
+    "boolean": bool,
+    "strings": tuple,
+}
 
 _LATER: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("preconditions", "after", "says", "facts"), ()),
@@ -273,68 +278,47 @@ def from_record(record: str) -> LessonRow:
         values["triples"] = tuple([Triple(*triple) for triple in read["triples"]])
         values["tools"] = tuple(read["tools"])
         values["prior"] = Uses(*read["prior"])
-        values["properties"] = _read_properties(read["properties"], read["kind"])
+        properties: dict[str, Value] = {}
+        if read["kind"] != "notes":
+            properties.update(_LATER)
+        given: Mapping[str, Value | list[str]] = read["properties"]
+        for name, value in given.items():
+            properties[name] = tuple(value) if isinstance(value, list) else value
+        values["properties"] = properties
         row = LessonRow(**values)
+        sound = _is_sound(row)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"it lacks its {error}") from error
-    if row.kind not in KINDS:
+    if not sound:
         raise ValueError("its fields are of other kinds")
-    for kind, value in _values(row):
-        if not _fits(kind, value):
-            raise ValueError("its fields are of other kinds")
     return row
 
 
-def _read_properties(read: Mapping[str, Value | list[str]], kind: Kind) -> dict[str, Value]:
-    properties: dict[str, Value] = {}
-    if kind != "notes":
-        properties.update(_LATER)
-    for name, value in read.items():
-        properties[name] = tuple(value) if isinstance(value, list) else value
-    return properties
-
-
-def _values(row: LessonRow) -> Iterator[tuple[PropertyType, Any]]:
-    """What stands in a row, each with the type that it must have."""
-    yield "strings", (row.id, row.text, row.user, row.made_by, row.retired, row.retired_by)
-    yield "strings", row.tools
-    for texts in (*row.parents, *row.triples):
-        yield "strings", tuple(texts)
-    for source in row.sources:
-        yield "string", source.run
-        yield "boolean", source.words
-        if source.reward is not None:
-            yield "float", source.reward
-    for count in row.prior:
-        yield "integer", count
+def _is_sound(row: LessonRow) -> bool:
+    """Whether the values in a row have the types that they must have."""
+    texts: list[object] = [row.text, row.user, row.retired, *row.tools, *row.run_ids]
+    for items in (*row.parents, *row.triples):
+        texts.extend(items)
+    if not all(isinstance(text, str) for text in texts):
+        return False
     for name, kind in NODES[LABELS[row.kind]].items():
-        if name not in OF_EVERY_KIND:
-            yield kind, row.properties.get(name)
+        if name not in OF_EVERY_KIND and not isinstance(row.properties[name], _PYTHON_TYPES[kind]):
+            return False
+    return True
 
 
-def _fits(kind: PropertyType, value: Any) -> bool:
-    if kind == "strings":
-        return isinstance(value, tuple) and all(type(text) is str for text in cast("tuple[object, ...]", value))
-    if kind == "float":
-        return type(value) in (int, float) and math.isfinite(value)
-    return type(value) is PYTHON_TYPES[kind]
-
-
-def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | None = None) -> list[StoredLesson]:
+def stored_lessons(rows: Iterable[Sequence[Any]]) -> list[StoredLesson]:
     """Lessons of stored rows: number, id, record, shown, uses, successes, vector.
 
-    One whose record cannot be read is left out with a warning, or returned as if its words came from `damaged` runs.
+    One whose record cannot be read is left out with a warning.
     """
     lessons: list[StoredLesson] = []
     for seq, name, record, shown, uses, successes, stored in rows:
         try:
             row = from_record(record)
         except ValueError as error:
-            if damaged is None:
-                _warn(name, str(error))
-                continue
-            # As if its words came from these runs: forgetting them deletes it.
-            row = LessonRow("experience", name, "", sources=tuple(map(Source, damaged)))
+            _warn(name, str(error))
+            continue
         vector = None if stored is None else from_bytes(stored)
         lessons.append(StoredLesson(seq, row, Uses(shown, uses, successes), vector))
     return lessons

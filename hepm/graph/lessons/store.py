@@ -50,9 +50,9 @@ class LessonStore:
         return self._noted(namespace, lambda write: write.lessons.show(exposures))
 
     def report_outcomes(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
-        """Credit what was shown in runs with their outcomes, which replace former ones; how many lessons were.
+        """Note outcomes of runs, which replace those reported before; how many lessons shown in them were credited.
 
-        Idempotent. An outcome that comes before what was shown waits for it.
+        Idempotent. An outcome that comes before what was shown waits for it. A stored run's own outcome goes before.
         """
         return self._noted(namespace, lambda write: write.lessons.report_outcomes(outcomes))
 
@@ -75,9 +75,12 @@ class LessonStore:
         """
 
         def work(write: Transaction) -> int:
-            new = write.lessons.carry(lessons, vectors or {}, reported, exposures, answers)
+            changed = write.lessons.change(LessonChange(put=lessons, imported=True), vectors or {})
+            write.lessons.report_outcomes(dict(reported))
+            write.lessons.show(exposures)
+            write.lessons.put_answers(answers)
             write.note_change()
-            return new
+            return len(changed.new)
 
         return self._store.write(namespace, work, embedder=embedder, vectors=(vectors or {}).values())
 

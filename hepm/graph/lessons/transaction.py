@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +14,6 @@ from hepm.graph.lessons.rows import (
     Answer,
     Exposure,
     LessonRow,
-    Reported,
     Source,
     StoredLesson,
     exposures_of,
@@ -177,22 +176,6 @@ class LessonTransaction:
             rows.append(row)
         self._write.put_lessons(rows, {})
 
-    def carry(
-        self,
-        lessons: Sequence[LessonRow],
-        vectors: TextVectors,
-        reported: Sequence[Reported],
-        exposures: Sequence[Exposure],
-        answers: Sequence[Answer],
-    ) -> int:
-        """See `LessonStore.carry`."""
-        changed = self.change(LessonChange(put=lessons, imported=True), vectors)
-        before = self._reported([report.run for report in reported])
-        self.report_outcomes({run: success for run, success in reported if before.get(run) != success})
-        self.show(exposures)
-        self.put_answers(answers)
-        return len(changed.new)
-
     def show(self, exposures: Sequence[Exposure]) -> int:
         """Store what was shown, each lesson once a run, with the outcome of the run if that is known; how many are new.
 
@@ -206,24 +189,23 @@ class LessonTransaction:
             key = exposure.run, exposure.lesson
             if exposure.lesson in lessons and key not in stored:
                 fresh[key] = exposure
-        self._put_exposures(self._with_outcomes(list(fresh.values())))
+        self._put_exposures(self._settled(list(fresh.values())))
         return len(fresh)
 
-    def _with_outcomes(self, exposures: Sequence[Exposure]) -> Iterator[Exposure]:
-        """Exposures with the outcome of the stored run, or else the reported one; one that has either stays."""
+    def _settled(self, exposures: Sequence[Exposure]) -> list[Exposure]:
+        """Exposures with how their runs ended: as stored, else as reported; None for lessons that the runs ignored."""
         runs = list(dict.fromkeys(exposure.run for exposure in exposures))
         of_runs, reported = self._outcomes(runs), self._reported(runs)
         ignored = self._ignored(exposures)
+        settled: list[Exposure] = []
         for exposure in exposures:
-            report = reported.get(exposure.run)
-            of_run = of_runs.get(exposure.run)
-            settled = exposure.success is not None and exposure.success == report
-            if settled or (exposure.success is None and exposure in ignored):
-                yield exposure
-                continue
-            if of_run is None:
-                of_run = report
-            yield exposure._replace(success=of_run)
+            success = of_runs.get(exposure.run)
+            if success is None:
+                success = reported.get(exposure.run)
+            if exposure in ignored:
+                success = None
+            settled.append(exposure._replace(success=success))
+        return settled
 
     def _ignored(self, exposures: Sequence[Exposure]) -> set[Exposure]:
         """Those of lessons that their runs, as far as they are stored, did not heed: they are credited with nothing."""
@@ -243,19 +225,12 @@ class LessonTransaction:
                 ignored.add(exposure)
         return ignored
 
-    def record_outcomes(self, outcomes: Mapping[str, bool]) -> int:
-        """Credit what was shown in stored runs with their outcomes, but for what they ignored."""
-        if not outcomes:
-            return 0
-        exposures = self.exposures(list(outcomes))
-        ignored = self._ignored(exposures)
-        changed: list[Exposure] = []
-        for exposure in exposures:
-            success = None if exposure in ignored else outcomes[exposure.run]
-            # An outcome that comes twice counts once.
-            if exposure.success != success:
-                changed.append(exposure._replace(success=success))
-        self._put_exposures(changed)
+    def settle(self, runs: Sequence[str]) -> int:
+        """Credit what was shown in runs with how these ended; how many exposures that changed."""
+        exposures = self.exposures(runs)
+        # An outcome that comes twice counts once.
+        changed = set(self._settled(exposures)) - set(exposures)
+        self._put_exposures(sorted(changed))
         return len(changed)
 
     def report_outcomes(self, outcomes: Mapping[str, bool]) -> int:
@@ -263,12 +238,12 @@ class LessonTransaction:
         before = self._reported(list(outcomes))
         changed = {run: success for run, success in outcomes.items() if before.get(run) != success}
         self._write.write("put_told_outcomes", [{"run": run, "success": changed[run]} for run in changed])
-        return self.record_outcomes(outcomes)
+        return self.settle(list(outcomes))
 
     def forget_from(self, runs: Sequence[str]) -> bool:
         """Delete what was learned from runs, shown in them and asked about them; whether any lesson was touched."""
         gone = set(runs)
-        touched = stored_lessons(self._write.rows("lessons_from", runs=runs), damaged=runs)
+        touched = stored_lessons(self._write.rows("lessons_from", runs=runs))
         changed: list[LessonRow] = []
         lost: dict[str, LessonRow] = {}
         for stored in touched:
@@ -313,7 +288,14 @@ class LessonTransaction:
 
     def mend(self, embedder: TextEmbedder | None) -> None:
         """Rebuild everything derived from the records, and the uses from the exposures; drop unreadable lessons."""
-        rows = self._drop_unreadable()
+        rows: list[LessonRow] = []
+        lost: list[str] = []
+        for _, lesson, record, *_ in self._write.rows("lessons", newer_than=-1):
+            try:
+                rows.append(from_record(record))
+            except ValueError:
+                lost.append(lesson)
+        self._drop(lost)
         vectors: dict[str, Float32Array] = {}
         if embedder is not None and rows:
             texts = sorted({row.text for row in rows})
@@ -324,25 +306,8 @@ class LessonTransaction:
         # About runs that are gone, as a killed process may have left them.
         self._write.write("drop_orphan_answers")
         self._write.put_lessons(rows, vectors)
-        self._put_exposures(self._with_outcomes(exposures_of(self._write.rows("showings"))))
+        self._put_exposures(self._settled(exposures_of(self._write.rows("showings"))))
         self._write.write("set_uses", [{"lesson": row.id, **row.prior._asdict()} for row in rows])
-
-    def _drop_unreadable(self) -> list[LessonRow]:
-        """Drop the lessons whose records cannot be read or have another id; the others."""
-        rows: dict[str, LessonRow] = {}
-        lost: list[str] = []
-        for _, lesson, record, *_ in self._write.rows("lessons", newer_than=-1):
-            try:
-                row = from_record(record)
-            except ValueError:
-                lost.append(lesson)
-                continue
-            if row.id != lesson:
-                lost.append(lesson)
-            # Two damaged rows may hold the record of one lesson: the first one stays.
-            rows.setdefault(row.id, row)
-        self._drop(lost)
-        return list(rows.values())
 
 
 def _each_once(rows: Iterable[LessonRow]) -> dict[str, LessonRow]:

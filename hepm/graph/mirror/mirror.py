@@ -25,7 +25,6 @@ T = TypeVar("T")
 _log = logging.getLogger("hepm")
 
 _PAUSE_FACTOR = 10  # the follower pauses ten times as long as it took to read all calls
-_PATIENCE_S = 5.0  # after so long without an answer the store counts as lost
 _SWITCH_S = 0.0001  # between turns of threads; the interpreter's own interval is 5 ms
 _switching = threading.Lock()
 _switched: list[float] = []
@@ -55,6 +54,8 @@ class Mirror:
         prepare: Called with each namespace when it was read.
     Attributes:
         embedder: Name of the embedder of the store's vectors, as of the revision read last.
+        revision: Of the store, up to which it was read.
+        lost_since: Since when the store has not answered, Unix seconds; None while it does.
     """
 
     def __init__(
@@ -71,10 +72,9 @@ class Mirror:
         self._prepare = prepare
         self._next_poll = time.monotonic() + poll_s
         header = store.header
-        self._revision = header.revision
+        self.revision = header.revision
         self.embedder = header.embedder
-        self._lost_since: float | None = None
-        self._asked_at: float | None = None
+        self.lost_since: float | None = None
         self._namespaces: dict[str, NamespaceMirror] = {}
         self._lessons: dict[str, LessonMirror] = {}
         self._lock = threading.Lock()
@@ -94,11 +94,6 @@ class Mirror:
         self._prepare(mirror)
         return mirror
 
-    @property
-    def revision(self) -> int:
-        """The revision of the store up to which it was read."""
-        return self._revision
-
     def lessons(self, name: str) -> LessonMirror:
         """The lessons of one namespace; read from the store on first use."""
         from hepm.graph.mirror.lesson_mirror import LessonMirror
@@ -115,17 +110,6 @@ class Mirror:
                     mirrors[name] = make(self._store, name)
         return mirrors[name]
 
-    @property
-    def lost_since(self) -> float | None:
-        """Since when the store has not answered, Unix seconds; None while it does, or took less than some seconds."""
-        if self._lost_since is not None:
-            return self._lost_since
-        asked_at = self._asked_at
-        # An age below 0: the clock was set back, and says nothing of how long the store has taken.
-        if asked_at is None or 0 <= time.time() - asked_at < _PATIENCE_S:
-            return None
-        return asked_at
-
     def poll(self) -> None:
         """Let the thread read what other processes wrote, if it is time; wait for nothing."""
         if time.monotonic() > self._next_poll:
@@ -141,13 +125,9 @@ class Mirror:
             StoreUnavailableError: it does not answer; what was read before stays.
         """
         with self._lock:
-            self._asked_at = time.time()
-            try:
-                header = self._store.header
-            finally:
-                self._asked_at = None
-            revision, self.embedder = header.revision, header.embedder
-            if revision != self._revision:
+            header = self._store.header
+            self.embedder = header.embedder
+            if header.revision != self.revision:
                 self._follow_changes(header)
             namespaces = list(self._namespaces.values())
         for mirror in namespaces:
@@ -165,7 +145,7 @@ class Mirror:
                 mirror.update(anew=False)
 
     def _follow_changes(self, header: Header) -> None:
-        changes = self._store.changes_since(self._revision)
+        changes = self._store.changes_since(self.revision)
         for name, mirror in self._namespaces.items():
             if changes is None:  # the journal no longer reaches back
                 mirror.follow([RevisionChange(header.revision, name, None, True, True)])
@@ -176,18 +156,18 @@ class Mirror:
         for lessons in self._lessons.values():
             lessons.follow(header)
         # Not that of the last change, which may be later than the header that lessons were compared with.
-        self._revision = header.revision
+        self.revision = header.revision
 
     def catch_up(self, *, defer: bool = False) -> None:
         """The same; if the store does not answer, suggestions go on from what was read before."""
         try:
             self.refresh(defer=defer)
-            if self._lost_since is not None:
-                _log.warning("the store answers again after %.0f s", time.time() - self._lost_since)
-                self._lost_since = None
+            if self.lost_since is not None:
+                _log.warning("the store answers again after %.0f s", time.time() - self.lost_since)
+                self.lost_since = None
         except StoreUnavailableError as error:
-            if self._lost_since is None:
-                self._lost_since = time.time()
+            if self.lost_since is None:
+                self.lost_since = time.time()
                 _log.warning("suggestions go on from what was read before: %s", error)
 
     def _wake(self) -> None:

@@ -85,20 +85,16 @@ class _Snapshot:
 
     Attributes:
         whole: Whether everything was read in bulk; else each part is read when it is first asked for.
-        all_rows: Whether `rows` has every tool that has edges.
-        stale: Tools of which suggestions had read something that changed since.
     """
 
     marks: Marks
     whole: bool = False
-    all_rows: bool = False
     rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
     successors: _Successors = field(default_factory=_Successors)
     drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
     called: set[ToolName] = field(default_factory=set[ToolName])
     refusals: dict[ToolName, Counter[ToolName]] | None = None
-    stale: frozenset[ToolName] = frozenset()
 
 
 class NamespaceMirror:
@@ -136,14 +132,15 @@ class NamespaceMirror:
         if self.store.remote:
             calls = sum(tool.calls for tool in self.store.tools(namespace=self.name))
             if calls <= _WHOLE_CALLS:
-                now.whole = now.all_rows = True
-                now.rows = _by_source(self.store.edges(namespace=self.name))
-                self._read_ahead(now, now.rows.keys() | _targets(now.rows))
+                now.whole = True
+                now.rows = self.all_rows()
+                self._read_ahead(now, now.rows.keys())
         return now
 
     def _read_ahead(self, now: _Snapshot, tools: Collection[ToolName]) -> None:
         """Read what else a snapshot of a whole memory holds of some tools."""
-        now.drifts |= self._read_drifts(sorted(tools))
+        now.called = self.store.called_tools(namespace=self.name)
+        now.drifts |= self._read_drifts(sorted(now.called.union(tools) - now.drifts.keys()))
         now.refusals = self.store.refusals(namespace=self.name)
         now.states |= self._read_states([tool for tool in tools if tool not in now.states])
 
@@ -160,19 +157,19 @@ class NamespaceMirror:
 
     def _read_missing(
         self,
+        snapshot: _Snapshot,
         known: dict[ToolName, T],
         tools: Sequence[ToolName],
         read: Callable[[Sequence[ToolName]], Mapping[ToolName, T]],
     ) -> None:
-        """Add to what is known of some tools what was not read yet, if the store answers."""
+        """Add to what a snapshot knows of some tools what was not read yet, if the store answers."""
         missing = [tool for tool in tools if tool not in known]
-        if missing:
+        if missing and not snapshot.whole:
             known.update(self._read_if_reachable(lambda: read(missing)) or {})
 
     def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[Row]:
         """The outgoing edges of a tool, by target."""
-        if not snapshot.all_rows:
-            self._read_missing(snapshot.rows, [source], self._read_rows)
+        self._read_missing(snapshot, snapshot.rows, [source], self._read_rows)
         return snapshot.rows.get(source, ())
 
     def _read_if_reachable(self, read: Callable[[], T]) -> T | None:
@@ -183,13 +180,9 @@ class NamespaceMirror:
             _log.debug("a part of the memory cannot be read for now: %s", error)
             return None
 
-    def all_rows(self) -> Mapping[ToolName, Rows]:
-        """The outgoing edges of every tool, and maybe of other names, which have none."""
-        snapshot = self._snapshot
-        if not snapshot.all_rows:
-            snapshot.rows.update(_by_source(self.store.edges(namespace=self.name)))
-            snapshot.all_rows = True
-        return snapshot.rows
+    def all_rows(self) -> dict[ToolName, Rows]:
+        """The outgoing edges of every tool that has any, read from the store."""
+        return _by_source(self.store.edges(namespace=self.name))
 
     def __contains__(self, tool: ToolName) -> bool:
         return bool(self._rows(self._snapshot, tool))
@@ -202,8 +195,7 @@ class NamespaceMirror:
     def drifts(self, tools: Sequence[ToolName]) -> dict[ToolName, Drift]:
         """Those of the tools that fail now and did not before. None of which errors are not recorded."""
         snapshot = self._snapshot
-        if not snapshot.whole:
-            self._read_missing(snapshot.drifts, tools, self._read_drifts)
+        self._read_missing(snapshot, snapshot.drifts, tools, self._read_drifts)
         drifts: dict[ToolName, Drift] = {}
         for tool in tools:
             drift = snapshot.drifts.get(tool)
@@ -214,8 +206,6 @@ class NamespaceMirror:
     def called(self) -> set[ToolName]:
         """Tools that any run called."""
         snapshot = self._snapshot
-        if snapshot.whole:
-            return _targets(snapshot.rows)
         if not snapshot.called:
             snapshot.called.update(self._read_if_reachable(lambda: self.store.called_tools(namespace=self.name)) or ())
         return snapshot.called
@@ -265,8 +255,7 @@ class NamespaceMirror:
         from hepm.graph.mirror.nearest import StateBlock
 
         snapshot = self._snapshot
-        if not snapshot.whole:
-            self._read_missing(snapshot.states, [tool], self._read_states)
+        self._read_missing(snapshot, snapshot.states, [tool], self._read_states)
         return snapshot.states.get(tool) or StateBlock()
 
     def tool_id(self, tool: ToolName) -> int:
@@ -319,19 +308,8 @@ class NamespaceMirror:
 
     def update(self, *, anew: bool = True, defer: bool = False) -> None:
         """Let what is computed from the runs know what changed (see `Follower.update`)."""
-        if not defer:
-            self._read_stale()
         if self._follower is not None:
             self._follower.update(anew=anew, defer=defer)
-
-    def _read_stale(self) -> None:
-        """Read what suggestions had read before the last changes, so that the next ones wait for no statement."""
-        now = self._snapshot
-        stale, now.stale = sorted(now.stale), frozenset()
-        if stale and not now.whole:
-            self._read_missing(now.rows, stale, self._read_rows)
-            self._read_missing(now.drifts, stale, self._read_drifts)
-            self.refused(())
 
     def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
         touched: set[ToolName] = set()
@@ -340,20 +318,17 @@ class NamespaceMirror:
             touched.update(change.sources or ())
             if change.rewritten:
                 rewritten.update(change.sources or ())
-        # Copied in one step each, since readers add to them meanwhile; what says that `rows` is whole before that.
+        # Copied in one step each, since readers add to them meanwhile.
         before = self._snapshot
-        all_rows = before.all_rows
         rows, states, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
-        now = _Snapshot(self.store.marks(namespace=self.name), before.whole, all_rows)
+        now = _Snapshot(self.store.marks(namespace=self.name), before.whole)
         now.rows = _without(rows, touched)
         now.states = _without(states, touched)
         now.successors = {key: edges for key, edges in successors.items() if key[0] not in touched}
         now.drifts = _without(before.drifts.copy(), touched)
-        now.stale = before.stale | (touched & (rows.keys() | before.drifts.keys()))
         # In one statement, however many tools changed: many processes may follow one server.
-        if all_rows or self.store.remote:  # else they are read when they are next asked for
-            read_at_once = sorted(touched if all_rows else touched & rows.keys())
-            now.rows |= self._read_rows(read_at_once)
+        read_again = touched if before.whole else touched & rows.keys()
+        now.rows |= self._read_rows(sorted(read_again))
         for tool in touched & states.keys():
             now.states[tool] = self._extended(tool, None if tool in rewritten else states[tool])
         if now.whole:
@@ -376,14 +351,6 @@ class NamespaceMirror:
 
 def _without(by_tool: Mapping[ToolName, T], tools: Collection[ToolName]) -> dict[ToolName, T]:
     return {tool: value for tool, value in by_tool.items() if tool not in tools}
-
-
-def _targets(rows_by_source: Mapping[ToolName, Rows]) -> set[ToolName]:
-    targets: set[ToolName] = set()
-    for rows in rows_by_source.values():
-        for row in rows:
-            targets.add(row[1])
-    return targets
 
 
 def _by_source(edges: Sequence[Row]) -> dict[ToolName, Rows]:

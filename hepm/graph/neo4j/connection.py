@@ -33,7 +33,6 @@ T = TypeVar("T")
 
 OLDEST: Final = (5, 23)  # the first server whose Cypher has all that the statements use
 PROBE_S: Final = 4.0  # for a connection; five seconds with what else it takes
-UNCONFIRMED: Final = 2  # so often a transaction is repeated whose commit was not confirmed
 RETRY_S: Final = 30.0  # a transaction is repeated after errors that pass: deadlocks, a leader that moved
 ROWS: Final = 2_000  # per statement, of numbers and short texts
 VECTOR_ROWS: Final = 500
@@ -105,20 +104,9 @@ class Connection:
             raise StoreUnavailableError(what) from error
 
     def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
-        """Run one write transaction, again after errors that pass and after a commit that was not confirmed.
-
-        Args:
-            work: May be called again after it was committed, and must then change nothing.
-        """
-        from neo4j.exceptions import IncompleteCommit
-
-        with self.guarded():
-            # A commit whose answer was lost may have happened: `work` finds that out when it is called again.
-            for _ in range(UNCONFIRMED):
-                with contextlib.suppress(IncompleteCommit), self._session("WRITE") as session:
-                    return session.execute_write(work)
-            with self._session("WRITE") as session:
-                return session.execute_write(work)
+        """Run one write transaction, again after errors that pass; not after a commit that was not confirmed."""
+        with self.guarded(), self._session("WRITE") as session:
+            return session.execute_write(work)
 
     def read(self, name: str, folder: str = "store", /, *, newest: bool = False, **values: object) -> list[Row]:
         """The rows of a named statement that only reads.
@@ -171,11 +159,6 @@ class Connection:
                 self.change_schema(statement(f"drop_{name}", "schema"))
             config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
             self.change_schema(statement(name, "schema"), options={"indexConfig": config})
-
-    def run_alone(self, text: Any, **values: object) -> None:
-        """Run a statement that has transactions of its own."""
-        with self.guarded(), self._session("WRITE") as session:
-            session.run(text, values).consume()
 
     def ask(self, text: str, parameters: Mapping[str, Any], **options: Any) -> Result:
         """Run a user's query, with the options of `hepm.cypher.engines.ask_server`."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.cypher import migrations, statement
 from hepm.cypher.model import EDGE_SUMMARIES, Result
-from hepm.errors import StoreDamagedError
 from hepm.graph.delta import RunRecord, StateMove
 from hepm.graph.lessons.rows import LessonRow
 from hepm.graph.neo4j.connection import (
@@ -42,7 +40,7 @@ from hepm.graph.rows import (
 )
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import from_bytes, vector_bytes
-from hepm.graph.transaction import Opened, Transaction, rows_naming
+from hepm.graph.transaction import Transaction, rows_naming
 from hepm.text import day_of
 from hepm.types import SUCCESS_FROM, ToolName
 
@@ -72,7 +70,7 @@ class Neo4jStore(Store):
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
         self._connection = Connection(login)
         self._where = login.uri
-        self._upgraded_from = 0
+        self.upgraded_from = 0
         try:
             self._migrate()
             if not self._connection.read("memory", newest=True):
@@ -97,25 +95,25 @@ class Neo4jStore(Store):
         stored_version = 0  # of an empty database
         rows = self._connection.read("memory", newest=True)
         if rows:
-            stored_version = header_of(rows[0], self._where).schema_version
+            stored_version = Header(*rows[0]).schema_version
         newest = migrations()[-1][0]
         if rows:
             check_schema(stored_version, f"the memory at {self._where}", oldest=_OLDEST_SCHEMA, newest=newest)
-        for version, _, schema_changes in migrations():
+        for version, schema_changes in migrations():
             if version <= stored_version:
                 continue
             for text in schema_changes:
                 self._connection.change_schema(text)
             self._connection.write(lambda tx, v=version: run(tx, "set_header", values={"schema_version": v}))
         if stored_version < newest:
-            self._upgraded_from = stored_version
+            self.upgraded_from = stored_version
             self._connection.read("await_indexes", seconds=300)
 
     @property
     def header(self) -> Header:
         """The properties of the node :Memory, read from the member of a cluster that takes the writes."""
         # Of the member that takes the writes: what another process has committed is known here, and in later reads.
-        return header_of(self._connection.read("memory", newest=True)[0], self._where)
+        return Header(*self._connection.read("memory", newest=True)[0])
 
     @property
     def secret(self) -> str:
@@ -124,29 +122,15 @@ class Neo4jStore(Store):
             self._connection.write(lambda tx: run(tx, "make_secret", secret=secrets.token_hex(16)))
         return str(self._connection.read("secret", newest=True)[0][0])
 
-    @property
-    def upgraded_from(self) -> int:
-        """The schema version before the migrations that this object ran; 0 if none was missing."""
-        return self._upgraded_from
-
-    def settle_upgrade(self) -> None:
-        """Forget that migrations ran."""
-        self._upgraded_from = 0
-
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
-        """Run work under the lock of the node :Memory, again after errors that pass; a committed one counts once."""
-        attempt, done = secrets.token_hex(8), list[tuple[int, T]]()
+        """Run work under the lock of the node :Memory, again after errors that pass."""
 
         def checked(tx: neo4j.ManagedTransaction) -> T:
-            write = Neo4jTransaction(tx, namespace, attempt)
-            # `done`: the revision that an earlier attempt began with, and what it returned.
-            if done and write.noted_since(done[0][0]):
-                return done[0][1]  # the connection broke after the commit
+            write = Neo4jTransaction(tx, namespace)
             check_embedder(embedder, vectors, header=write.header, where=self._where)
-            done[:] = [(write.header.revision, work(write))]
-            return done[0][1]
+            return work(write)
 
         return self._connection.write(checked)
 
@@ -165,16 +149,8 @@ class Neo4jStore(Store):
         """Run the query on the server, in a transaction that only reads."""
         return self._connection.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
-    def write_all(self, work: Callable[[Opened], T]) -> T:
-        """Run work in one transaction of the server."""
-        return self._connection.write(lambda tx: work(partial(Neo4jTransaction, tx)))
-
     def set_embedder(self, name: str, dimensions: int) -> None:
         """Name the embedder, drop the vectors of the former one, and make the indexes of vectors for its dimensions."""
-        header = self.header
-        if header.embedder and (header.embedder, header.dimensions) != (name, dimensions):
-            # Most of it ahead and piece by piece; a state without a vector only waits for `reembed`.
-            self._connection.run_alone(statement("drop_all_vectors_slowly"))
         super().set_embedder(name, dimensions)
         self._connection.index_vectors(dimensions)
 
@@ -198,18 +174,6 @@ class Neo4jStore(Store):
         return self.read("embedded_states", namespace=namespace)
 
 
-_HEADER: Final = (int, str, int, int, str, int, int, float)
-"""Types of the first fields of `Header`."""
-
-
-def header_of(row: Sequence[Any], where: str) -> Header:
-    """The header in a row of the statement `memory`; StoreDamagedError where a property is of another type."""
-    header = Header(*row)
-    if tuple(map(type, row[: len(_HEADER)])) != _HEADER:
-        raise StoreDamagedError(f"the memory at {where} is damaged: correct its node :Memory, which holds {header}.")
-    return header
-
-
 def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     """Run a named statement that gives no rows."""
     tx.run(statement(name), values).consume()
@@ -223,21 +187,21 @@ class Neo4jTransaction(Transaction):
     """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`).
 
     It takes the memory's write lock until the end.
-
-    Args:
-        attempt: Names the write in the journal: a repeated one finds whether the first was committed.
     """
 
-    def __init__(self, tx: neo4j.ManagedTransaction, namespace: str, attempt: str = "") -> None:
+    def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
         super().__init__(namespace)
         self._tx = tx
-        self._attempt = attempt
         self.space = uid(namespace)
         self.send("lock")
         self.header = Header(*self.rows("memory")[0])
         ((self.last_run, self._last_state, self._last_lesson, self.shown, marked),) = self.rows("counters")
         self.aliases = marks_of(marked).aliases
         self._held_links: list[Values] = []
+
+    def of(self, namespace: str) -> Transaction:
+        """The same transaction on another namespace."""
+        return Neo4jTransaction(self._tx, namespace)
 
     def send(self, name: str, /, **values: object) -> neo4j.Result:
         """Send a named statement without waiting for the server: errors come with its rows or the commit."""
@@ -320,16 +284,11 @@ class Neo4jTransaction(Transaction):
             space=self.space,
             sources=json.dumps(sources, ensure_ascii=False),
             rewritten=self.how_rewritten(everything=everything),
-            attempt=self._attempt,
             last_run=self.last_run,
             last_state=self._last_state,
             last_lesson=self._last_lesson,
             kept=KEPT_CHANGES,
         )
-
-    def noted_since(self, revision: int) -> bool:
-        """Whether a former transaction of the same attempt was committed after a revision."""
-        return bool(self.rows("noted_since", revision=revision, attempt=self._attempt)[0][0])
 
     def run_row(self, run: RunRecord) -> Values:
         """The properties of a run's node that derive from its record."""

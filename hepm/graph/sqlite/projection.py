@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hepm.cypher.model import EDGE_SUMMARIES, PROPERTIES, TABLES, PropertyType, Table
-from hepm.graph.open_store import user_cache
 
 if TYPE_CHECKING:
     from hepm.cypher.engines import Projection
+    from hepm.graph.rows import Values
     from hepm.graph.sqlite.store import SQLiteStore
-    from hepm.graph.store import Store
 
 _HELD: Final = {"string": str, "integer": int, "float": int | float, "boolean": int, "strings": str}
 """What SQLite holds for each type: truth values as numbers, lists as JSON."""
@@ -31,32 +27,25 @@ def open_copy(store: SQLiteStore) -> Projection:
     """
     from hepm.cypher.engines import open_projection
 
-    def state() -> str:
-        # Differs between two states of a store: by its revision; of a restored file by inode, journal and counts.
-        header = store.header
-        totals = [(name, store.totals(namespace=name)) for name in store.namespaces()]
-        return repr((store.path.stat().st_ino, header, store.changes_since(header.revision - 1), totals))
-
-    return open_projection(folders_of(store.path), state, lambda: model_tables(store))
+    # A store that was restored or made anew in the same place is another file.
+    file = store.path.stat()
+    state = repr((file.st_ino, file.st_mtime_ns, store.header))
+    folder = store.path.with_name(store.path.name + FOLDER)
+    return open_projection(folder, state, lambda: model_tables(store))
 
 
-def folders_of(file: Path) -> tuple[Path, Path]:
-    """Where a store's copy may lie: in its folder, or in the user's cache if that cannot be written."""
-    place = hashlib.blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()
-    return file.with_name(file.name + FOLDER), user_cache() / "cypher" / place
-
-
-def model_tables(store: Store) -> Iterator[tuple[Table, Iterator[tuple[object, ...]]]]:
-    """The tables of the graph model over all namespaces, each with its rows; lazy.
+def model_tables(store: SQLiteStore) -> Iterator[tuple[Table, Iterator[tuple[object, ...]]]]:
+    """The tables of the graph model over all namespaces, each with its rows, all of one state of the store; lazy.
 
     Rows of nodes begin with a key, rows of relationships with the keys of both ends; the properties follow in the order
     of `hepm.cypher.model`.
     """
+    queries: list[tuple[str, Values]] = []
     for table in TABLES:
         source, target = table.ends or ("", "")
-        rows = store.iterate(
-            table.name, namespace="", summaries=EDGE_SUMMARIES, source=source.lower(), target=target.lower()
-        )
+        values = {"summaries": EDGE_SUMMARIES, "source": source.lower(), "target": target.lower()}
+        queries.append((table.name, values))
+    for table, rows in zip(TABLES, store.iterate_at_once(queries), strict=True):
         yield table, _typed(table, rows)
 
 

@@ -28,7 +28,7 @@ from hepm.graph.rows import (
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import packed, vector_bytes
-from hepm.graph.transaction import Opened, Transaction
+from hepm.graph.transaction import Transaction
 from hepm.types import START, SUCCESS_FROM, ToolName
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class SQLiteStore(Store):
         self.path = path / FILE_NAME if path.is_dir() else path
         self._statements = load_statements()
         self._connections = Connections(self.path)
+        self.upgraded_from = self._connections.upgraded_from
         if not (self._connections.read_only or self.read("meta")):
             first: Values = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
             with self._connections.writing() as db:
@@ -132,19 +133,6 @@ class SQLiteStore(Store):
                 db.execute(self._statements["make_secret"], {"secret": token_hex(16)})
         return str(self.read("secret")[0][0])
 
-    @property
-    def upgraded_from(self) -> int:
-        """The schema version that an upgrade began with; 0 if there was none, or it is settled."""
-        rows = self.read("upgraded_from")
-        if not rows:
-            return 0
-        return int(rows[0][0])
-
-    def settle_upgrade(self) -> None:
-        """Note that what derives from the records is right after an upgrade."""
-        with self._connections.writing() as db:
-            db.execute(self._statements["settle_upgrade"])
-
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
@@ -164,18 +152,22 @@ class SQLiteStore(Store):
         with self._connections.reading() as db:
             yield from db.execute(self._statements[name], values)
 
+    def iterate_at_once(self, queries: Iterable[tuple[str, Values]]) -> Iterator[Iterator[Sequence[Any]]]:
+        """The rows of several statements, all as of one commit; lazy."""
+        with self._connections.reading() as db:
+            db.execute("BEGIN")
+            try:
+                for name, values in queries:
+                    yield db.execute(self._statements[name], values)
+            finally:
+                db.execute("ROLLBACK")
+
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
         """Ask the read-only copy beside the file a Cypher query (`hepm.graph.sqlite.projection`)."""
         from hepm.graph.sqlite.projection import open_copy
 
         with open_copy(self) as copy:
             return copy.ask(text, parameters, timeout_s=timeout_s, limit=limit)
-
-    def write_all(self, work: Callable[[Opened], T]) -> T:
-        """Run work on any namespaces in one transaction, each opened by its name."""
-        with self._connections.writing() as db:
-            header = self._header(db.execute(self._statements["meta"]))
-            return work(lambda namespace: SQLiteTransaction(db, self._statements, namespace, header))
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         """States of successful runs after `tool` with an id above `newer_than`, by id."""
@@ -202,6 +194,10 @@ class SQLiteTransaction(Transaction):
         self._statements = statements
         self.aliases = marks_of(self.run("marked_tools")).aliases
         self.last_run = int(self.run("last_run").fetchone()[0])
+
+    def of(self, namespace: str) -> Transaction:
+        """The same transaction on another namespace."""
+        return SQLiteTransaction(self._connection, self._statements, namespace, self.header)
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
         """Run a named statement in this namespace."""
