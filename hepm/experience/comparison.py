@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import Conditions
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
@@ -30,7 +30,7 @@ from hepm.ingest.call_errors import went_wrong
 from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.transitions import agent_state
 from hepm.text import CUT
-from hepm.types import START, StateSummary, ToolName, Trajectory
+from hepm.types import START, USER, StateSummary, ToolName, Trajectory
 
 # Of a turn with parallel calls the tools as a set: their order means nothing.
 ToolSequence: TypeAlias = Sequence[Tools]
@@ -158,13 +158,17 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
 def says_nothing(row: LessonRow) -> bool:
     """Whether a lesson is stored, and never shown.
 
-    It names no tool to call or to avoid, runs what it fetches, or is of a kind that earlier versions counted.
+    It names no tool to call or to avoid, runs what it fetches, or is of a kind that earlier versions counted, such as
+    those for one user.
     """
     text = str(row.properties.get("lesson", row.text))
     if runs_remote_code(text.replace(", then ", " | ")):
         return True
     if row.properties.get("distilled_by") != EXTRACTIVE:
         return False
+    facts = cast("tuple[str, ...]", row.properties.get("facts", ()))
+    if row.properties.get("only_user") or any(fact.startswith((USER, f"not {USER}")) for fact in facts):
+        return True
     return any(triple.predicate in FORMER for triple in row.triples) or _NOTHING.search(text) is not None
 
 
@@ -175,7 +179,7 @@ class RunComparison:
     Attributes:
         well: Whether it succeeded.
         keys: The moves that counted most, most first; turns without a call are never key.
-        credited: Whether credit alone made them key: no parting from other runs did, and turns differ in credit.
+        stage: The stage of the parting, or else the stages of the key moves; of a run without a call, the last one.
     """
 
     run: Trajectory
@@ -184,7 +188,7 @@ class RunComparison:
     moves: Sequence[Move]
     contrast: Contrast | None = None
     keys: Sequence[Move] = ()
-    credited: bool = False
+    stage: str = ""
 
     @property
     def known(self) -> StateSummary:
@@ -222,27 +226,18 @@ class RunComparison:
         )
 
     @property
-    def stage(self) -> str:
-        """The stage of the parting, or else the stages of the key moves; of a run without a call, the last one."""
-        return stage_tag(self._key_turns, self.run.steps, credited=self.credited)
-
-    @property
     def conditions(self) -> Conditions:
         """Environment, turns of the key moves, and what held at the first one; its place comes first."""
-        before = self.keys[0].before if self.keys else ()
-        held = [place_in_words(before)]
+        held = [place_in_words(())]
         if self.keys:
-            held += [f"{listed([tool])} was called" for tool in dict.fromkeys(self.known.tools) if tool not in before]
-        if before and self.known.failed:
-            held.append("the last result was an error")
+            before, known = self.keys[0].before, self.known
+            held = [place_in_words(before)]
+            held += [f"{listed([tool])} was called" for tool in dict.fromkeys(known.tools) if tool not in before]
+            if before and known.failed:
+                held.append("the last result was an error")
         environments = (self.run.environment,) if self.run.environment else ()
-        turns = self._key_turns
+        turns = _turns(self.keys, self.run)
         return Conditions(environments, min(turns), max(turns), tuple(held))
-
-    @property
-    def _key_turns(self) -> list[int]:
-        """The agent's turns of the key moves, from 1; the last turn of a run without a call."""
-        return [move.turn for move in self.keys] or [self.run.steps]
 
     @property
     def tools(self) -> tuple[ToolName, ...]:
@@ -266,6 +261,11 @@ class RunComparison:
         """Every tool that was called, with each tool of the move before it, START at the start."""
         for move in self.moves:
             yield from product(move.before or (START,), move.tools)
+
+
+def _turns(keys: Iterable[Move], run: Trajectory) -> list[int]:
+    """The agent's turns of some moves, from 1; the last turn of a run without a call."""
+    return [move.turn for move in keys] or [run.steps]
 
 
 def compare_runs(
@@ -301,21 +301,20 @@ def compare_runs(
 
 
 def _compared(
-    comparison: RunComparison, compared: Sequence[Move], others: Sequence[ToolSequence], method: CreditMethod
+    one: RunComparison, compared: Sequence[Move], others: Sequence[ToolSequence], method: CreditMethod
 ) -> RunComparison:
     """With its contrast to others, and the moves that counted most: by credit, and where the run left the others."""
-    moves = comparison.moves
-    contrast = contrast_of([move.tools for move in compared], others, succeeded=comparison.well)
-    credits = credit([turn.reward for turn in comparison.run.turns if turn.is_step], method)
+    contrast = contrast_of([move.tools for move in compared], others, succeeded=one.well)
+    credits = credit([turn.reward for turn in one.run.turns if turn.is_step], method)
     pivotal = None
     if contrast and contrast.decides and compared:
         # A run that ended where others went on has no move there: its last one counts.
-        pivotal = moves.index(compared[min(contrast.at, len(compared) - 1)])
+        pivotal = one.moves.index(compared[min(contrast.at, len(compared) - 1)])
     # Turns are counted from 1, and those without a call have a credit too.
-    of_moves = [credits[move.turn - 1] for move in moves]
-    keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
-    credited = pivotal is None and len(set(credits)) > 1
-    return replace(comparison, contrast=contrast, keys=keys, credited=credited)
+    of_moves = [credits[move.turn - 1] for move in one.moves]
+    keys = [one.moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
+    stage = stage_tag(_turns(keys, one.run), one.run.steps, credited=pivotal is None and len(set(credits)) > 1)
+    return replace(one, contrast=contrast, keys=keys, stage=stage)
 
 
 _NAMED_CALLS: Final = 4  # of one turn

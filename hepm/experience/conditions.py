@@ -118,11 +118,6 @@ class Conditions:
         return bool(self.facts)
 
     @property
-    def of_users(self) -> bool:
-        """Whether it depends on who the user is; counting finds no such lesson any more."""
-        return any(fact.test.source == USER for fact in self.facts)
-
-    @property
     def when(self) -> str:
         """In a few words: 'when the user says "cancel" and get_order says status is shipped'; "" if it always holds."""
         where = ""
@@ -131,11 +126,7 @@ class Conditions:
             where = "at the start"
         elif self.after and not {fact.test.source for fact in self.facts}.intersection(self.after):
             where = f"after {listed(sorted(self.after))}"
-        deciding: list[str] = []
-        if self.of_users:  # their names are not for other users
-            deciding.append("it is for some users")
-        deciding += [str(fact) for fact in self.facts if fact.test.source != USER]
-        when = f"when {' and '.join(deciding)}" if deciding else ""
+        when = f"when {' and '.join(map(str, self.facts))}" if self.facts else ""
         return ", ".join(filter(None, (where, when)))
 
     @property
@@ -149,12 +140,10 @@ class Conditions:
     def read(cls, record: Mapping[str, Any]) -> Conditions:
         """What `record` gave."""
         facts = list(map(FactCondition.read, record["facts"]))
-        # Earlier versions kept words of which the user says one, and who the user is, apart.
+        # Earlier versions kept words of which the user says one apart.
         if record["says"]:
             first, *others = ["~" + word for word in record["says"]]
             facts.insert(0, FactCondition(FactTest(SAID, first, _PRESENT, tuple(others))))
-        if record["only_user"]:
-            facts.append(FactCondition(FactTest(USER, f"={record['only_user']}", _PRESENT)))
         plain_fields = {name: record[name] for name in _PLAIN_FIELDS}
         return cls(**plain_fields, facts=tuple(facts))
 

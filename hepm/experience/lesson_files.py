@@ -109,7 +109,7 @@ def lessons_for_file(
     for stored in principles:
         row = stored.row
         wanted = row.live or (pending and row.retired == PENDING)
-        if wanted and told(stored) and not says_nothing(row) and not read_lesson(row).conditions.of_users:
+        if wanted and told(stored) and not says_nothing(row):
             able.append(stored)
     kept = [one for one in listed_lessons(able) if every or _is_told(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.
@@ -129,10 +129,10 @@ class Claim(NamedTuple):
 
     @classmethod
     def of(cls, row: LessonRow) -> Self | None:
-        """Of a lesson; None if it makes none, or is for one user."""
+        """Of a lesson; None if it makes none."""
         conditions = Conditions.read(row.properties) if row.kind == "principle" else ALWAYS
         calls = list(next_calls(row.triples))
-        if conditions.of_users or not conditions.after or not calls:
+        if not conditions.after or not calls:
             return None
         better = tuple(call.tool for call in calls if call.advised)
         return cls(conditions, better, tuple(call.tool for call in calls if not call.advised))
@@ -155,10 +155,10 @@ class Claim(NamedTuple):
         """What `text` gave; None if an editor damaged it."""
         try:
             read: defaultdict[str, list[str]] = defaultdict(list, json.loads(text))
-            facts = list(map(FactCondition.read, read["if"]))
             if read["says"]:
                 return None  # of earlier versions: a new export writes it as a fact
-            conditions = Conditions(tuple(read["in"]), after=tuple(read["after"]), facts=tuple(facts))
+            facts = tuple(map(FactCondition.read, read["if"]))
+            conditions = Conditions(tuple(read["in"]), after=tuple(read["after"]), facts=facts)
             claim = cls(conditions, tuple(read["call"]), tuple(read["not"]))
             _ = hash(claim)  # a TypeError where a name is none
             return claim
@@ -199,25 +199,27 @@ def section_of(
     """
     begin = _BEGIN.search(former)
     named = quoted(namespace, _NAMESPACE_CHARS)
-    if begin is not None and begin["namespace"] != named:
-        raise InputError(f"the lessons in {name} are of the namespace {begin['namespace']}: name it with --namespace.")
-    lines = lines_of_file(former, name)
-    own = [line for line in lines if line.edited]
-    listed = set(begin["ids"].split() if begin else ())
-    # What a person deleted, and what they changed.
-    skipped = listed.difference(line.id for line in lines) | {line.id for line in own}
-    written: dict[str, ListedLesson] = {}
-    for one in lessons:
-        id = one.lesson.id[:_ID_CHARS]
-        if id not in skipped:
-            written[id] = one
+    written = {listed.lesson.id[:_ID_CHARS]: listed for listed in lessons}
+    skipped: set[str] = set()
+    own: list[LineOfFile] = []
+    if begin is not None:
+        if begin["namespace"] != named:
+            raise InputError(
+                f"the lessons in {name} are of the namespace {begin['namespace']}: name it with --namespace."
+            )
+        lines = lines_of_file(former, name)
+        own = [line for line in lines if line.edited]
+        # What a person deleted, and what they changed.
+        skipped = {*begin["ids"].split(), *(line.id for line in own)} - {line.id for line in lines if not line.edited}
+        for id in skipped & written.keys():
+            del written[id]
     summary = _summary(written.values(), bank, namespace)
     body = [_TITLE, "", f"{summary} Lines that you change or delete stay so.", ""]
-    for works in (True, False):
+    for works, heading in ((True, WORKS), (False, FAILS)):
         items = [line.whole for line in own if line.works is works]
-        items += [_line_with_mark(one, id) for id, one in written.items() if one.lesson.warns is not works]
+        items += [_line_with_mark(listed, id) for id, listed in written.items() if listed.lesson.warns is not works]
         if items:
-            body += [f"### {WORKS if works else FAILS}", "", *(f"- {item}" for item in items), ""]
+            body += [f"### {heading}", "", *(f"- {item}" for item in items), ""]
     ids = "".join(f" {id}" for id in (*written, *filter(None, sorted(skipped))))
     return "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, END])
 
@@ -232,11 +234,12 @@ def _line_with_mark(listed: ListedLesson, id: str) -> str:
 
 def line_of(listed: ListedLesson) -> str:
     """Such as "Call get_order before process_return. (9 of 10 runs)", on one line of Markdown."""
-    text = in_markdown(listed.text)
     support = "by hand" if listed.lesson.distilled_by == HAND else listed.lesson.support
     evidence = "; ".join(filter(None, (support, listed.stored.row.retired)))
-    evidence = in_markdown(evidence).translate(_NO_BRACKETS)
-    return f"{text} ({evidence})" if evidence else text
+    text = in_markdown(listed.text)
+    if evidence:
+        text += f" ({in_markdown(evidence).translate(_NO_BRACKETS)})"
+    return text
 
 
 def lines_of_file(text: str, name: str) -> list[LineOfFile]:
@@ -319,14 +322,13 @@ def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> li
     standing = {line.text for line in lines_of_file(text, name)}
     approved: list[StoredLesson] = []
     for stored in bank.pending(namespace=namespace):
-        lesson = read_lesson(stored.row)
-        text = lesson.in_own_words
+        conditions, words = read_lesson(stored.row).conditions, read_lesson(stored.row).in_own_words
         # In a file with lessons of several environments, a line begins with its own: "In shop: Call get_order."
-        place = f"In {', '.join(lesson.conditions.environments)}: {text}"
-        written = [in_markdown(words) for words in (text, place)]
-        # Of a text that was cut, nobody has read the end.
-        if any(" ".join(words.split()) in standing and not words.endswith(CUT) for words in written):
-            approved.append(stored)
+        for said in (words, f"In {', '.join(conditions.environments)}: {words}"):
+            written = " ".join(in_markdown(said).split())
+            # Of a text that was cut, nobody has read the end.
+            if written in standing and not written.endswith(CUT):
+                approved.append(stored)
     return approved
 
 
@@ -361,15 +363,18 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         when = Conditions(environments=when.environments)
     tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)
-    triples = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
-    own = {"lesson": words} if isinstance(lesson, Experience) else {"text": words, "triples": tuple(triples)}
-    edited = replace(lesson, tools=tools, conditions=when, distilled_by=HAND, **own).row()
+    if isinstance(lesson, Experience):
+        new = replace(lesson, lesson=words)
+    else:
+        kept = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
+        new = replace(lesson, text=words, triples=tuple(kept))
+    edited = replace(new, tools=tools, conditions=when, distilled_by=HAND).row()
     if edited.id == row.id:
         return edited
     # The new one has the uses of the former one.
     put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses)
-    revive = [edited.id] if bank.lessons(namespace).get(edited.id) is not None else []
-    change = LessonChange(put=[put], retire={row.id: "superseded"}, revive=revive, imported=True)
+    # The words may be those of a retired one.
+    change = LessonChange(put=[put], retire={row.id: "superseded"}, revive=[edited.id], imported=True)
     bank.change(change, namespace=namespace)
     return edited
 

@@ -11,7 +11,7 @@ from hepm.evidence.facts import FactTest
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import from_record, to_record
-from hepm.types import SAID, START, USER
+from hepm.types import SAID, START
 
 SHIPPED = FactCondition(FactTest("get_order", "status=shipped", 0.5))
 AT_MOST = FactCondition(FactTest("get_return", "amount", 200.5), true=False)
@@ -61,7 +61,6 @@ CONDITIONS = [
     (Conditions(after=("look",), facts=(NOT_CALLED,)), "after look, when refund was not called"),
     (Conditions(facts=(AT_MOST,)), "when get_return says amount is at most 200.5"),
     (Conditions(facts=(STOPS,)), 'when the user says "stop"'),
-    (Conditions(facts=(FactCondition(FactTest(USER, "=ann", 0.5)),)), "when it is for some users"),
 ]
 
 
