@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, product
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import Conditions
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
-from hepm.experience.lessons import EXTRACTIVE, FORMER, Experience, Zone
+from hepm.experience.lessons import EXTRACTIVE, FORMER, Experience
 from hepm.experience.transcript import (
     Move,
     Tools,
@@ -172,6 +172,16 @@ def says_nothing(row: LessonRow) -> bool:
     return any(triple.predicate in FORMER for triple in row.triples) or _NOTHING.search(text) is not None
 
 
+class _Labelled(NamedTuple):
+    """A labelled run with its moves; `compared` are those that count where it is compared with others."""
+
+    run: Trajectory
+    reward: float
+    well: bool
+    moves: list[Move]
+    compared: list[Move]
+
+
 @dataclass(frozen=True, slots=True)
 class RunComparison:
     """A labelled run, and how it differs from runs of its task with the opposite outcome.
@@ -179,93 +189,23 @@ class RunComparison:
     Attributes:
         well: Whether it succeeded.
         keys: The moves that counted most, most first; turns without a call are never key.
-        stage: The stage of the parting, or else the stages of the key moves; of a run without a call, the last one.
+        known: What the agent knew at the first key move, or at the end of a run without a call.
+        experience: What it taught, without a model.
     """
 
     run: Trajectory
-    reward: float
     well: bool
     moves: Sequence[Move]
-    contrast: Contrast | None = None
-    keys: Sequence[Move] = ()
-    stage: str = ""
-
-    @property
-    def known(self) -> StateSummary:
-        """What the agent knew at the first key move, or at the end of a run without a call."""
-        if self.keys:
-            return self.keys[0].known
-        return agent_state(self.run.turns).state()
-
-    @property
-    def zone(self) -> Zone:
-        """By its reward and outcome."""
-        return zone_of(self.reward, succeeded=self.well)
-
-    @property
-    def source(self) -> Source:
-        """It, as the source of a lesson in its words: forgetting it removes the lesson."""
-        return Source(self.run.id, self.run.outcome.reward)
-
-    def experience(
-        self, known: StateSummary, action: str, outcome: str, lesson: str, *, author: str = EXTRACTIVE
-    ) -> Experience:
-        """What it taught, in these words; `known` is the situation."""
-        return Experience(
-            situation=situation_text(self.run.environment, known),
-            action=action,
-            outcome=outcome,
-            lesson=lesson,
-            zone=self.zone,
-            stage=self.stage,
-            reward=self.reward,
-            conditions=self.conditions,
-            sources=(self.source,),
-            tools=self.tools,
-            distilled_by=author,
-        )
-
-    @property
-    def conditions(self) -> Conditions:
-        """Environment, turns of the key moves, and what held at the first one; its place comes first."""
-        held = [place_in_words(())]
-        if self.keys:
-            before, known = self.keys[0].before, self.known
-            held = [place_in_words(before)]
-            held += [f"{listed([tool])} was called" for tool in dict.fromkeys(known.tools) if tool not in before]
-            if before and known.failed:
-                held.append("the last result was an error")
-        environments = (self.run.environment,) if self.run.environment else ()
-        turns = _turns(self.keys, self.run)
-        return Conditions(environments, min(turns), max(turns), tuple(held))
-
-    @property
-    def tools(self) -> tuple[ToolName, ...]:
-        """Those of the contrast, else all, then those of the key moves."""
-        named: list[ToolName] = []
-        if self.contrast and self.contrast.decides:
-            named += (*self.contrast.better, *self.contrast.worse, *self.contrast.after)
-        else:
-            named += chain.from_iterable(sorted(move.tools) for move in self.moves)
-        for move in self.keys_in_order:
-            named += [call.name for call in move.calls]
-        return tuple(dict.fromkeys(named))[:_TOOLS]
-
-    @property
-    def keys_in_order(self) -> list[Move]:
-        """The key moves in the order of the run."""
-        return sorted(self.keys, key=lambda move: move.turn)
+    contrast: Contrast | None
+    keys: Sequence[Move]
+    known: StateSummary
+    experience: Experience
 
     @property
     def ways(self) -> Iterator[tuple[ToolName, ToolName]]:
         """Every tool that was called, with each tool of the move before it, START at the start."""
         for move in self.moves:
             yield from product(move.before or (START,), move.tools)
-
-
-def _turns(keys: Iterable[Move], run: Trajectory) -> list[int]:
-    """The agent's turns of some moves, from 1; the last turn of a run without a call."""
-    return [move.turn for move in keys] or [run.steps]
 
 
 def compare_runs(
@@ -277,44 +217,84 @@ def compare_runs(
         runs: Those of one task.
         methods: How turns are credited, by environment; reward-to-go for others.
     """
-    labelled: list[RunComparison] = []
+    labelled: list[_Labelled] = []
     # By id, so that equal runs give equal lessons in whatever order they are read.
     for run in sorted(runs, key=lambda run: run.id):
         reward = reward_of(run.outcome)
         if run.steps and reward is not None:
-            labelled.append(RunComparison(run, reward, run.outcome.graded().success is True, moves_of(run)))
+            moves = moves_of(run)
+            labelled.append(_Labelled(run, reward, run.outcome.graded().success is True, moves, moves))
     # What failed in successful runs alone did not make them succeed; what fails in both may be what decides.
     shared: set[Tools] = set()
     for one in labelled:
         if not one.well:
             shared.update(move.tools for move in one.moves if _failed(move))
-    compared: list[list[Move]] = []
     ways: dict[bool, list[ToolSequence]] = {True: [], False: []}  # by success
-    for one in labelled:
-        moves = [move for move in one.moves if not one.well or move.tools in shared or not _failed(move)]
-        compared.append(moves)
-        ways[one.well].append([move.tools for move in moves])
-    comparisons: list[RunComparison] = []
-    for one, moves in zip(labelled, compared, strict=True):
-        comparisons.append(_compared(one, moves, ways[not one.well], methods.get(one.run.environment, "r2g")))
-    return comparisons
+    for place, one in enumerate(labelled):
+        if one.well:
+            compared = [move for move in one.moves if move.tools in shared or not _failed(move)]
+            labelled[place] = one._replace(compared=compared)
+        ways[one.well].append([move.tools for move in labelled[place].compared])
+    return [_compared(one, ways[not one.well], methods.get(one.run.environment, "r2g")) for one in labelled]
 
 
-def _compared(
-    one: RunComparison, compared: Sequence[Move], others: Sequence[ToolSequence], method: CreditMethod
-) -> RunComparison:
+def _compared(one: _Labelled, others: Sequence[ToolSequence], method: CreditMethod) -> RunComparison:
     """With its contrast to others, and the moves that counted most: by credit, and where the run left the others."""
-    contrast = contrast_of([move.tools for move in compared], others, succeeded=one.well)
-    credits = credit([turn.reward for turn in one.run.turns if turn.is_step], method)
+    run, moves = one.run, one.moves
+    contrast = contrast_of([move.tools for move in one.compared], others, succeeded=one.well)
+    credits = credit([turn.reward for turn in run.turns if turn.is_step], method)
     pivotal = None
-    if contrast and contrast.decides and compared:
+    if contrast and contrast.decides and one.compared:
         # A run that ended where others went on has no move there: its last one counts.
-        pivotal = one.moves.index(compared[min(contrast.at, len(compared) - 1)])
+        pivotal = moves.index(one.compared[min(contrast.at, len(one.compared) - 1)])
     # Turns are counted from 1, and those without a call have a credit too.
-    of_moves = [credits[move.turn - 1] for move in one.moves]
-    keys = [one.moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
-    stage = stage_tag(_turns(keys, one.run), one.run.steps, credited=pivotal is None and len(set(credits)) > 1)
-    return replace(one, contrast=contrast, keys=keys, stage=stage)
+    of_moves = [credits[move.turn - 1] for move in moves]
+    keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
+    known = keys[0].known if keys else agent_state(run.turns).state()
+    # Of a run without a call, the last turn.
+    turns = [move.turn for move in keys] or [run.steps]
+    in_order = sorted(keys, key=lambda move: move.turn)
+    experience = Experience(
+        situation=situation_text(run.environment, known),
+        action=f"Called {', then '.join(map(_calls, in_order)) or 'no tool'}.",
+        outcome=_outcome(one),
+        lesson=_lesson(one, contrast),
+        zone=zone_of(one.reward, succeeded=one.well),
+        stage=stage_tag(turns, run.steps, credited=pivotal is None and len(set(credits)) > 1),
+        reward=one.reward,
+        conditions=Conditions(
+            (run.environment,) if run.environment else (), min(turns), max(turns), tuple(_held(keys, known))
+        ),
+        # Forgetting the run removes the lesson in its words.
+        sources=(Source(run.id, run.outcome.reward),),
+        tools=_tools(moves, contrast, in_order),
+    )
+    return RunComparison(run, one.well, moves, contrast, keys, known, experience)
+
+
+def _held(keys: Sequence[Move], known: StateSummary) -> Iterator[str]:
+    """What held at the first key move; its place comes first."""
+    before = keys[0].before if keys else ()
+    yield place_in_words(before)
+    if not keys:
+        return
+    for tool in dict.fromkeys(known.tools):
+        if tool not in before:
+            yield f"{listed([tool])} was called"
+    if before and known.failed:
+        yield "the last result was an error"
+
+
+def _tools(moves: Iterable[Move], contrast: Contrast | None, keys: Iterable[Move]) -> tuple[ToolName, ...]:
+    """Those of the contrast, else all, then those of the key moves."""
+    named: list[ToolName] = []
+    if contrast and contrast.decides:
+        named += (*contrast.better, *contrast.worse, *contrast.after)
+    else:
+        named += chain.from_iterable(sorted(move.tools) for move in moves)
+    for move in keys:
+        named += [call.name for call in move.calls]
+    return tuple(dict.fromkeys(named))[:_TOOLS]
 
 
 _NAMED_CALLS: Final = 4  # of one turn
@@ -322,22 +302,17 @@ _NAMED_CALLS: Final = 4  # of one turn
 
 def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
     """What each labelled run of one task taught (see `compare_runs`)."""
-    return list(map(_experience, compare_runs(runs, methods)))
+    return [comparison.experience for comparison in compare_runs(runs, methods)]
 
 
-def _experience(comparison: RunComparison) -> Experience:
-    called = ", then ".join(map(_calls, comparison.keys_in_order)) or "no tool"
-    return comparison.experience(comparison.known, f"Called {called}.", _outcome(comparison), _lesson(comparison))
-
-
-def _outcome(comparison: RunComparison) -> str:
+def _outcome(one: _Labelled) -> str:
     """Such as "It failed, with reward 0. Calls of refund failed."."""
-    text = "It succeeded" if comparison.well else "It failed"
-    if comparison.run.outcome.reward is not None:
-        text += f", with reward {comparison.reward:g}"
+    text = "It succeeded" if one.well else "It failed"
+    if one.run.outcome.reward is not None:
+        text += f", with reward {one.reward:g}"
     # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
     # every prompt (benchmarks/LOG.md, "Poisoned memory").
-    calls = list(chain.from_iterable(move.calls for move in comparison.moves))
+    calls = list(chain.from_iterable(move.calls for move in one.moves))
     failed = dict.fromkeys(call.name for call in calls if went_wrong(call))
     if failed:
         return f"{text}. Calls of {listed(failed)} failed."
@@ -346,13 +321,12 @@ def _outcome(comparison: RunComparison) -> str:
     return f"{text}. No tool was called."
 
 
-def _lesson(comparison: RunComparison) -> str:
+def _lesson(one: _Labelled, contrast: Contrast | None) -> str:
     """What sets a run apart; the way it took if nothing does."""
-    contrast = comparison.contrast
-    if contrast and (contrast.decides or (contrast.same and not comparison.well)):
-        return lesson_of(contrast, succeeded=comparison.well)
-    way = sequence(move.tools for move in comparison.moves) or "no tool"
-    end = "success" if comparison.well else "failure"
+    if contrast and (contrast.decides or (contrast.same and not one.well)):
+        return lesson_of(contrast, succeeded=one.well)
+    way = sequence(move.tools for move in one.moves) or "no tool"
+    end = "success" if one.well else "failure"
     return f"This way led to {end}: {way}."
 
 

@@ -7,16 +7,16 @@ What to call next are the rules of the evidence (`hepm.evidence.rules`), recipes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from hepm.evidence.rules import ToolRule
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.distilling import DistillReport
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, Principle, is_recipe, sources_of
+from hepm.experience.lessons import EXTRACTIVE, Principle, sources_of
 from hepm.experience.moment import Advice, advice_sentence
 from hepm.experience.recipes import recipes_by_project
 from hepm.graph.lessons.rows import (
@@ -44,20 +44,6 @@ _GROWN: Final = 0.1  # so many runs more, as a share, until all are counted agai
 _COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
 
 
-class _Counted(NamedTuple):
-    """What counting taught, against the principles that are stored.
-
-    Attributes:
-        known: All that are stored, retired ones too, by id.
-        taught: What the runs teach, by id.
-        stale: Ids of stored ones that the runs no longer teach.
-    """
-
-    known: dict[str, StoredLesson]
-    taught: dict[str, LessonRow]
-    stale: list[str]
-
-
 def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, anew: bool = True) -> DistillReport:
     """Count, and store what is new; what the runs no longer teach is retired.
 
@@ -66,20 +52,18 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     """
     # Before the runs are read: what comes while they are counted is counted next time.
     labelled = _labelled(bank, namespace)
-    counted = _count(bank, bank.rules(namespace, anew=anew), namespace)
-    put: list[LessonRow] = []
+    taught = _taught(bank, bank.rules(namespace, anew=anew), namespace)
+    known = {stored.row.id: stored.row for stored in bank.list("principle", namespace=namespace, retired=True)}
+    stale = _untaught(bank, known.values(), taught, namespace)
     unlink: dict[str, set[str]] = {}
-    for row in counted.taught.values():
-        known = counted.known.get(row.id)
-        # Also where other runs stand behind it, or others were counted.
-        if known is None or _tells_more(row, known.row):
-            put.append(row)
-            unlink[row.id] = known.row.run_ids - row.run_ids if known else set()
-    if put or counted.stale:
-        change = LessonChange(put=put, retire=dict.fromkeys(counted.stale, OUTDATED), unlink=unlink)
-        bank.change(change, namespace=namespace)
+    for id in taught.keys() & known.keys():
+        gone = known[id].run_ids - taught[id].run_ids
+        if gone:
+            unlink[id] = gone
+    change = LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED), unlink=unlink)
+    bank.change(change, namespace=namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
-    return DistillReport(runs=labelled, new=len(counted.taught.keys() - counted.known), retired=len(counted.stale))
+    return DistillReport(runs=labelled, new=len(taught.keys() - known), retired=len(stale))
 
 
 def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namespace: str) -> list[StoredLesson]:
@@ -88,18 +72,17 @@ def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namesp
     Args:
         rules: Of runs of any task, as they are counted now.
     """
-    counted = _count(bank, rules, namespace)
-    new = [row for id, row in counted.taught.items() if id not in counted.known]
-    bank.lessons(namespace).note_teachers(new)
+    taught = _taught(bank, rules, namespace)
+    known = bank.list("principle", namespace=namespace, retired=True)
+    stale = _untaught(bank, [stored.row for stored in known], taught, namespace)
     principles: list[StoredLesson] = []
-    for id, stored in counted.known.items():
-        row = stored.row
+    for stored in known:
+        row = taught.pop(stored.row.id, stored.row)
         # As a change of the store does, which revives what was outdated, and approves what counting finds, too.
-        if id in counted.taught and (row.live or row.retired in (PENDING, OUTDATED)):
-            row = counted.taught[id]
-        if id not in counted.stale and not row.is_retired:
+        if stored.row.retired in ("", PENDING, OUTDATED) and not row.is_retired and row.id not in stale:
             principles.append(stored._replace(row=row))
-    return [*principles, *(StoredLesson(LAST_ROW, row, row.prior, None) for row in new)]
+    bank.lessons(namespace).note_teachers(list(taught.values()))
+    return [*principles, *(StoredLesson(LAST_ROW, row, row.prior, None) for row in taught.values())]
 
 
 def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
@@ -109,31 +92,25 @@ def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
     return sorted(runs, key=lambda run: (run.ended_at or 0.0, run.id))
 
 
-def _count(bank: LessonBank, rules: Iterable[ToolRule], namespace: str) -> _Counted:
-    runs = runs_to_count(bank, namespace)
+def _taught(bank: LessonBank, rules: Iterable[ToolRule], namespace: str) -> dict[str, LessonRow]:
+    """What the runs teach, by id."""
     costly = sorted(rules, key=lambda rule: -rule.lost.number)[:MOST_RULES]
+    recipes = recipes_by_project(runs_to_count(bank, namespace))
     taught: dict[str, LessonRow] = {}
-    for principle in chain(recipes_by_project(runs), _as_recorded(next_tools(costly), bank, namespace)):
+    for principle in chain(recipes, _as_recorded(next_tools(costly), bank, namespace)):
         taught[principle.id] = principle.row()
-    known = {stored.row.id: stored for stored in bank.list("principle", namespace=namespace, retired=True)}
-    stale = _untaught(bank, [stored.row for id, stored in known.items() if id not in taught], runs, namespace)
-    return _Counted(known, taught, stale)
+    return taught
 
 
-def _untaught(bank: LessonBank, rows: Iterable[LessonRow], runs: Iterable[Trajectory], namespace: str) -> list[str]:
-    """Ids of the live lessons among some that counting found, and that these runs do not teach."""
-    environments = {run.environment for run in runs}
+def _untaught(bank: LessonBank, known: Iterable[LessonRow], taught: Container[str], namespace: str) -> set[str]:
+    """Ids of the live lessons that counting found, and that the runs no longer teach."""
     found: list[LessonRow] = []
-    for row in rows:
-        by_counting = row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE
-        # Of recipes, runs of other environments than these say nothing.
-        there = Conditions.read(row.properties).environments or {""}
-        if by_counting and (not is_recipe(row) or environments.issuperset(there)):
+    for row in known:
+        if row.id not in taught and row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE:
             found.append(row)
     # An imported one is of runs that are not here: these runs say nothing of it.
-    behind = sorted(set(chain.from_iterable(row.run_ids for row in found)))
-    here = bank.store.find_known(behind, namespace=namespace).keys()
-    return [row.id for row in found if not here.isdisjoint(row.run_ids)]
+    here = bank.outcomes(list(chain.from_iterable(row.run_ids for row in found)), namespace=namespace).keys()
+    return {row.id for row in found if not here.isdisjoint(row.run_ids)}
 
 
 def _labelled(bank: LessonBank, namespace: str) -> int:
@@ -149,13 +126,6 @@ def count_grown(bank: LessonBank, *, namespace: str) -> None:
     new = abs(_labelled(bank, namespace) - known)
     if new and new >= _GROWN * known:
         learn_by_counting(bank, namespace=namespace, anew=False)
-
-
-def _tells_more(row: LessonRow, known: LessonRow) -> bool:
-    # What runs teach needs no approval, and is found again.
-    if known.retired in (PENDING, OUTDATED):
-        return True
-    return not row.run_ids <= known.run_ids or known.with_counts(row.properties) != known
 
 
 def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:

@@ -10,7 +10,6 @@ from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, groupby
-from threading import Lock
 from typing import Final, Literal, TypeAlias, cast
 
 from hepm.embed import Embedder
@@ -39,7 +38,6 @@ LEXICAL_FLOOR: Final = 0.4
 """The same with lexical vectors, whose cosines are lower: .6 would drop half of the right ones, .4 keeps 95 %."""
 
 _READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
-_MAX_WAITING: Final = 10_000  # writes that wait for the store
 
 
 @dataclass(frozen=True)
@@ -77,9 +75,6 @@ class LessonBank:
         self.mirror = mirror
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
-        self._waiting: list[Callable[[], object]] = []  # exposures and outcomes that are not written yet
-        self._failing = False
-        self._lock = Lock()
         self._token: str | None = None  # that reads (see `told_to`); None if all is read
 
     def told_to(self, token: str) -> LessonBank:
@@ -162,35 +157,30 @@ class LessonBank:
 
         What an approved one was made to replace is retired.
         """
-        found = self._found(kind, ids, namespace, retired=True)
         former: dict[str, str] = {}
+        revived: builtins.list[str] = []
         by = ""
-        for row in found:
+        for row in self._rows(kind, ids, namespace):
+            if row.retired:
+                revived.append(row.id)
             for replaced in self.replaced_by(row, namespace=namespace):
                 former[replaced.row.id] = "superseded"
                 by = row.made_by
-        revived = [row.id for row in found]
         if revived:
             self.change(LessonChange(revive=revived, retire=former, by=by), namespace=namespace)
         return revived
 
     def retire(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """Keep lessons of a kind from searches and prompts, pending ones too; the ids of those. `revive` undoes it."""
-        live = [row.id for row in self._found(kind, ids, namespace, retired=False)]
+        live = [row.id for row in self._rows(kind, ids, namespace) if not row.is_retired]
         if live:
             self.change(LessonChange(retire=dict.fromkeys(live, "deleted")), namespace=namespace)
         return live
 
-    def _found(self, kind: Kind, ids: Sequence[str], namespace: str, *, retired: bool) -> builtins.list[LessonRow]:
-        """Those of some lessons of a kind that may be revived, or retired; each once."""
-        found: builtins.list[LessonRow] = []
-        for stored in map(self.lessons(namespace).get, dict.fromkeys(ids)):
-            if stored is None or stored.row.kind != kind:
-                continue
-            # A pending one may be approved and rejected.
-            if stored.row.is_retired == retired or stored.row.retired == PENDING:
-                found.append(stored.row)
-        return found
+    def _rows(self, kind: Kind, ids: Sequence[str], namespace: str) -> builtins.list[LessonRow]:
+        """Those of some lessons that are of a kind, each once."""
+        stored = map(self.lessons(namespace).get, dict.fromkeys(ids))
+        return [lesson.row for lesson in stored if lesson is not None and lesson.row.kind == kind]
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """See `LessonStore.forget_user`."""
@@ -236,31 +226,18 @@ class LessonBank:
     # Exposures
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Record that lessons were shown in a run; while the store is unavailable, exposures wait in memory."""
-        if lessons:
-            self.deliver(lambda: self.store.lessons.show(run, lessons, namespace=namespace))
+        """Record that lessons were shown in a run; if the store cannot be written now, a warning is logged."""
+        if not lessons:
+            return
+        try:
+            self.store.lessons.show(run, lessons, namespace=namespace)
+        except StoreError as error:
+            _log.warning("the run %r is not counted as a use of the lessons it was shown: %s", run, error)
 
     def record_outcome(self, run: str, *, success: bool, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Record how a run ended: lessons shown in it are credited, once. Ingesting the run does the same."""
-        self.deliver(lambda: self.store.lessons.report_outcomes({run: success}, namespace=namespace))
+        self.store.lessons.report_outcomes({run: success}, namespace=namespace)
         self.mirror.catch_up(defer=True)
-
-    def deliver(self, *more: Callable[[], object]) -> None:
-        """Write the exposures and outcomes that wait, and some more."""
-        with self._lock:
-            self._waiting = [*self._waiting, *more][-_MAX_WAITING:]
-            while self._waiting:
-                write = self._waiting[0]
-                try:
-                    write()
-                except StoreError as error:
-                    if not self._failing:
-                        _log.warning("uses of lessons are counted when the store can be written again: %s", error)
-                    self._failing = True
-                    return
-                self._failing = False
-                # Only now: a write that failed stays first, and is tried again with the next one.
-                del self._waiting[0]
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """The runs that a lesson was shown in, each with its outcome; None without one, or if the run ignored it."""

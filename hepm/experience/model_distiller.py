@@ -19,7 +19,7 @@ from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import COUNTED_ALONE, Experience, Principle
-from hepm.experience.transcript import Move, plain, within
+from hepm.experience.transcript import Move, plain, situation_text, within
 from hepm.graph.lessons.rows import Kind, Triple, next_calls
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import without_hints
@@ -203,10 +203,10 @@ def _record(comparison: RunComparison) -> str:
     if run.environment:
         environment = quoted(run.environment, 80)
     end = "The run succeeded" if comparison.well else "The run failed"
-    worth = _ZONES[comparison.zone]
+    taught = comparison.experience
     parts = [
         f"Environment: {environment}.",
-        f"{end}, with reward {comparison.reward:g} of 1: {worth}. Stage of its KEY turns: {comparison.stage}.",
+        f"{end}, with reward {taught.reward:g} of 1: {_ZONES[taught.zone]}. Stage of its KEY turns: {taught.stage}.",
     ]
     if comparison.contrast is not None:
         parts.append(f"Beside other runs of the task: {lesson_of(comparison.contrast, succeeded=comparison.well)}")
@@ -215,23 +215,28 @@ def _record(comparison: RunComparison) -> str:
 
 
 def _lesson(comparison: RunComparison, written: Written, model: str) -> Experience | Principle:
-    conditions = comparison.conditions
+    taught = comparison.experience
     if isinstance(written, WrittenPrinciple):
         return Principle(
             kind="guiding" if comparison.well else "cautionary",
             text=plain(written.principle, FIELD_CHARS),
             triples=tuple(_triples(written)),
-            sources=(comparison.source,),
-            tools=comparison.tools,
-            conditions=conditions,
+            sources=taught.sources,
+            tools=taught.tools,
+            conditions=taught.conditions,
             distilled_by=model,
         )
     # The first one says which tools had just been called, as counted.
-    preconditions = (*conditions.preconditions[:1], *written_preconditions(written.preconditions))
-    known = replace(comparison.known, own=written.situation)
-    action, outcome, lesson = (plain(text, FIELD_CHARS) for text in (written.action, written.outcome, written.lesson))
-    experience = comparison.experience(known, action, outcome, lesson, author=model)
-    return replace(experience, conditions=replace(conditions, preconditions=preconditions))
+    preconditions = (*taught.conditions.preconditions[:1], *written_preconditions(written.preconditions))
+    return replace(
+        taught,
+        situation=situation_text(comparison.run.environment, replace(comparison.known, own=written.situation)),
+        action=plain(written.action, FIELD_CHARS),
+        outcome=plain(written.outcome, FIELD_CHARS),
+        lesson=plain(written.lesson, FIELD_CHARS),
+        conditions=replace(taught.conditions, preconditions=preconditions),
+        distilled_by=model,
+    )
 
 
 def _triples(written: WrittenPrinciple) -> Iterator[Triple]:

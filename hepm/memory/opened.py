@@ -193,8 +193,6 @@ class OpenedMemory:
     def close(self) -> None:
         """Release the store after the lessons that are being distilled; safe to call twice."""
         self.sessions.close()
-        if "lessons" in self.__dict__:  # else nothing was shown, and the property would make one now
-            self.lessons.deliver()
         self.mirrors.close()
         self.store.close()
         self._embedder.close()

@@ -83,7 +83,6 @@ def written(memory: Memory) -> Iterator[object]:
     memory.lessons.show("more-1", lessons)
     memory.lessons.show("unknown", lessons[:2])
     memory.lessons.record_outcome("unknown", success=True)
-    memory.lessons.deliver()
     yield memory.forget(trajectory="more-2")
     yield [(one.row.id, one.uses) for one in memory.lessons.list("experience")]
     yield sorted(exported_runs(memory), key=lambda run: run["id"])
