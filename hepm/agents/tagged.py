@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 from hepm.agents.loop import Agent, Conversation, LoopStep, Strategy
 from hepm.errors import InputError
 from hepm.experience.principles import FoundPrinciple
-from hepm.experience.prompt import FRAME, ITEM_CHARS, PromptOptions
+from hepm.experience.prompt import FRAME, ITEM_CHARS
+from hepm.ingest.redact import default_redactor
 from hepm.text import disarmed, quoted
 from hepm.types import BLOCK_END, BLOCK_START, Object, Trajectory
 
@@ -181,7 +182,7 @@ class _TaggedConversation(Conversation):
     def _recall(self, query: str) -> str:
         with self.metered():
             principles = self.session.search_principles(query, floor=NO_FLOOR)
-        text = principles_text(principles, self.agent.prompt_options)
+        text = principles_text(principles)
         self.steps[-1] = LoopStep(text)
         return text
 
@@ -283,14 +284,14 @@ def spans_of(run: Trajectory, *, absorb: bool = False) -> list[Span]:
     return spans
 
 
-def principles_text(found: Sequence[FoundPrinciple], options: PromptOptions | None) -> str:
+def principles_text(found: Sequence[FoundPrinciple]) -> str:
     """Principles as an agent reads them: type, score, sentence, triples, and runs that taught them (EvolveR, figure 2).
 
     Of the runs there are the two best and the two worst, with their rewards. "" without a principle.
     """
     if not found:
         return ""
-    redact = (options or PromptOptions()).redact or str
+    redact = default_redactor().text
     lines: list[str] = []
     for match in found:
         principle = match.principle

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import chain, takewhile
 from typing import Final, NamedTuple
 
@@ -22,7 +21,7 @@ from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, let_down
 from hepm.experience.recipes import step_of
 from hepm.ingest.formats.turns import read_messages
-from hepm.ingest.redact import Redactor
+from hepm.ingest.redact import default_redactor
 from hepm.ingest.transitions import agent_state
 from hepm.llm import Client
 from hepm.llm.usage import estimate_tokens
@@ -107,7 +106,6 @@ class PromptOptions:
             runs did since.
         notes: Whether to include the user's whole notes.
         model: Chooses experiences and lines of the notes; similarity does if None, or if the model cannot be reached.
-        redact: Removes secrets from each text; None for no change. What is stored was redacted when it came.
     """
 
     suggestions: int = 2
@@ -119,18 +117,11 @@ class PromptOptions:
     notes: bool = True
     policy: str = "hybrid"
     model: Client | None = None
-    redact: Callable[[str], str] | None = lambda text: _redactor().text(text)
 
     @property
     def needs_suggestion(self) -> bool:
         """Whether a policy is asked: what is unlikely now is left out of lessons, too."""
         return bool(self.suggestions or self.principles or self.experiences)
-
-
-@cache
-def _redactor() -> Redactor:
-    """With the default rules; it remembers none of these texts."""
-    return Redactor()
 
 
 class TurnState(NamedTuple):
@@ -331,13 +322,14 @@ def _block(items: Sequence[_Item], hint: str = "") -> str:
     return "\n".join([*texts, BLOCK_END])
 
 
-def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str], str] | None = None) -> Prompt:
+def render(found: Recollection, *, budget: int = BUDGET) -> Prompt:
     """Write what was found, in a stable order, within a budget of tokens.
 
     The user's notes get up to half of it, so that they are cut alike in every turn. Of the rest the suggestion comes
     first, then recalled lines of the notes, then lessons.
     """
-    redact = redact or str
+    # What is stored was redacted when it came, but rules may have come since.
+    redact = default_redactor().text
     notes, recalled, lessons = list[_Item](), list[_Item](), list[_Item]()
     if found.notes is not None:
         for header, items, wishes in (
@@ -350,7 +342,6 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str],
     too_long: list[_Item] = []
     left = found.lesson_tokens
     for lesson in found.lessons:
-        # Redacted again: rules may have come since the lesson was stored.
         line = replace(lesson, text=redact(lesson.text)).bullet()
         cost = estimate_tokens(line) + 1
         kept = lessons if cost <= left else too_long
@@ -383,30 +374,28 @@ def without_repeats(text: str, shown: dict[str, str]) -> str:
     Args:
         shown: What the agent has read, by item without its evidence; "" has its last hint. It is updated.
     """
-    kept: list[str] = []
+    new: list[str] = []
     header = hint = ""
     for line in text.splitlines():
-        if line.startswith("- "):
-            item = _EVIDENCE.sub("", line)
-            if item in shown:
-                continue
+        item = _EVIDENCE.sub("", line)
+        if line.startswith((HINT, FAILED_HINT)):
+            hint = line
+        elif not line.startswith("- "):
+            header = line
+        elif item not in shown:
             shown[item] = line
             # A header is kept with its first item that is new.
             if header:
-                kept.append(header)
+                new.append(header)
                 header = ""
-            kept.append(line)
-        elif line.startswith((HINT, FAILED_HINT)):
-            hint = line
-        elif line not in (BLOCK_START, BLOCK_END, FRAME):
-            header = line
+            new.append(line)
     # Of hints only the last one counts: one that was right before may be repeated.
-    new_hint = hint
     if hint == shown.get(""):
-        new_hint = ""
-    shown[""] = hint
-    if not kept:
-        return new_hint
-    if new_hint:
-        kept.append(new_hint)
-    return "\n".join([BLOCK_START, FRAME, *kept, BLOCK_END])
+        hint = ""
+    else:
+        shown[""] = hint
+    if new and hint:
+        new.append(hint)
+    if new:
+        return "\n".join([BLOCK_START, FRAME, *new, BLOCK_END])
+    return hint

@@ -430,7 +430,7 @@ class Memory(OpenedMemory):
             horizon=horizon,
             namespace=namespace,
         )
-        prompt = render(found, budget=budget, redact=options.redact)
+        prompt = render(found, budget=budget)
         if run:
             self.lessons.show(run, prompt.lessons, namespace=namespace)
         return prompt

@@ -340,7 +340,7 @@ class Session:
             notes = self._ask(lambda: self._memory.preferences.notes(user, namespace=self._namespace))
         if notes is None:
             return Prompt()
-        return render(Recollection(notes=notes), redact=options.redact)
+        return render(Recollection(notes=notes))
 
     def guarded(self, found: Suggestions) -> Suggestions:
         """The part of what was found that this session gets: no tool, if its level is silent.

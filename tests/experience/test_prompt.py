@@ -150,14 +150,11 @@ def test_a_call_by_what_is_no_name_is_quoted_in_the_suggestion(name: str) -> Non
 # Secrets
 
 
-def test_secrets_are_taken_out_by_default_and_by_ones_own_hook() -> None:
+def test_secrets_are_taken_out() -> None:
     key = "sk-ant-" + "a1" * 20
-    found = everything(lambda: f"Use {key} now")
-    assert key in render(found).text
-    told = render(found, redact=PromptOptions().redact).text
+    told = render(everything(lambda: f"Use {key} now")).text
     assert key not in told
     assert "Use [redacted:anthropic-key] now" in parted(told)[1]
-    assert "Use" not in render(found, redact=lambda text: text.replace("Use", "Take")).text
 
 
 # Room

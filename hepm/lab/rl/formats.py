@@ -142,7 +142,7 @@ class Tags:
         def recall(query: str) -> str:
             found = self._search(query, turns)
             recalled.extend(principle.id for principle in found)
-            return principles_text(found, None)
+            return principles_text(found)
 
         def call(name: str, arguments: str) -> str:
             calls.append(_call(episode, name, arguments))
