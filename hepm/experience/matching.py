@@ -9,7 +9,7 @@ batch, candidates are few, and principles of different environments are never me
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import starmap
@@ -54,19 +54,15 @@ Judge: TypeAlias = Callable[[Sequence[Pair]], Sequence[bool | str]]
 
 def literally_same(one: Principle, other: Principle) -> bool:
     """Whether two sentences are equal but for case and punctuation, or equal triples are about equal tools."""
-    if _WORD.findall(one.text.casefold()) == _WORD.findall(other.text.casefold()):
+    if _words([one.text]) == _words([other.text]):
         return True
     if not one.triples or set(one.tools) != set(other.tools):
         return False
-    return _statements(one) == _statements(other)
+    return set(map(_words, one.triples)) == set(map(_words, other.triples))
 
 
-def _statements(principle: Principle) -> set[tuple[str, ...]]:
-    """The triples, without case and with single spaces."""
-    statements: set[tuple[str, ...]] = set()
-    for triple in principle.triples:
-        statements.add(tuple([" ".join(part.casefold().split()) for part in triple]))
-    return statements
+def _words(parts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_WORD.findall("\n".join(parts).casefold()))
 
 
 def judge_literally(pairs: Sequence[Pair]) -> Sequence[bool | str]:
@@ -178,7 +174,7 @@ class Matcher:
             for place in map(int, np.argsort(-cosines_K, kind="stable")):
                 other = known[place]
                 is_twin = not tasks[place].isdisjoint(tasks[len(known)])
-                if (is_twin or cosines_K[place] >= SIMILARITY) and room[is_twin] and _comparable(principle, other):
+                if (is_twin or cosines_K[place] >= SIMILARITY) and room[is_twin] and _kind(principle) == _kind(other):
                     room[is_twin] -= 1
                     judged.append(other)
             candidates.append((principle, judged))
@@ -187,5 +183,6 @@ class Matcher:
         return candidates
 
 
-def _comparable(one: Principle, other: Principle) -> bool:
-    return one.kind == other.kind and set(one.conditions.environments) == set(other.conditions.environments)
+def _kind(principle: Principle) -> tuple[str, set[str]]:
+    """Guiding and cautionary principles, and those of different environments, are never merged."""
+    return principle.kind, set(principle.conditions.environments)

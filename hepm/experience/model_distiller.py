@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from itertools import product
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from hepm.errors import BudgetSpentError
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
@@ -21,7 +21,6 @@ from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import COUNTED_ALONE, Experience, Principle
 from hepm.experience.transcript import Move, plain, situation_text, within
 from hepm.graph.lessons.rows import Kind, Triple, next_calls
-from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import quoted
@@ -317,7 +316,7 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
 
 def _quoted_call(call: ToolCall, limit: int) -> str:
     """A call in words: '"get_order" with "{\\"order_id\\": 7}": "shipped"'."""
-    arguments = json.dumps(_on_one_line(dict(call.arguments)), ensure_ascii=False, default=str)
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False, default=str).replace("\\n", " ")
     result = "no result"
     if call.result is not None:
         result = quoted(without_hints(call.result), limit)
@@ -327,14 +326,3 @@ def _quoted_call(call: ToolCall, limit: int) -> str:
     elif call.error:
         ended = ", which failed"
     return f"{quoted(call.name, 64)} with {quoted(arguments, limit)}{ended}: {result}"
-
-
-def _on_one_line(value: Any) -> Any:
-    """Without line ends: quoted twice, they would read as letters and hide where a word begins."""
-    if isinstance(value, str):
-        return " ".join(value.split())
-    if is_object(value):
-        return {" ".join(name.split()): _on_one_line(member) for name, member in value.items()}
-    if is_list(value):
-        return [_on_one_line(element) for element in value]
-    return value

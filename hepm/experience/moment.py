@@ -240,28 +240,23 @@ class Moment:
         return list(by_advice.values())[:k]
 
     def _line(self, lesson: Principle | Experience) -> LessonLine:
-        runs = lesson.run_ids
-        if is_recipe(lesson):
-            text = f"{lesson.sentence} ({lesson.evidence})" if lesson.evidence else lesson.sentence
-            return LessonLine(text, "", (lesson.id,), runs, sure=1.0)
-        # A lesson that nothing counts has only the number of its runs.
-        evidence = ""
-        if runs:
-            evidence = f"from {count_of(len(runs), 'run')}"
         advice = self.advice_of(lesson)
-        if self.as_written:
+        text, evidence, sure = lesson.in_own_words, "", _sureness(lesson)
+        if lesson.run_ids:
+            # A lesson that nothing counts has only the number of its runs.
+            evidence = f"from {count_of(len(lesson.run_ids), 'run')}"
+        if is_recipe(lesson):
+            text, evidence, sure = lesson.sentence, lesson.evidence, 1.0
+        elif self.as_written:
             text = _with_situation(lesson)
-        else:
-            text = lesson.in_own_words
-            if lesson.tried:
-                evidence = lesson.evidence
-                if advice.better:
-                    evidence = f"worked in {evidence}"
-                # In the agent's own names of its tools.
-                if any(advice):
-                    text = advice_sentence(lesson.conditions.when, advice)
-        reasoned = lesson.conditions.checked
-        return LessonLine(text, evidence, (lesson.id,), runs, advice, _sureness(lesson), reasoned)
+        elif lesson.tried:
+            evidence = lesson.evidence
+            if advice.better:
+                evidence = f"worked in {evidence}"
+            # In the agent's own names of its tools.
+            if any(advice):
+                text = advice_sentence(lesson.conditions.when, advice)
+        return LessonLine(text, evidence, (lesson.id,), lesson.run_ids, advice, sure, lesson.conditions.checked)
 
 
 def _sureness(lesson: Principle | Experience) -> float:

@@ -82,7 +82,7 @@ class FoundPrinciple:
         best = rewarded[:EXAMPLES]
         # Not the best ones again: where all runs have one reward, none is a worse example.
         worst = sorted(pair for pair in rewarded if pair[0] < best[-1][0])[:EXAMPLES]
-        return Examples(tuple([source for _, source in best]), tuple([source for _, source in worst]))
+        return Examples(*[tuple([source for _, source in pairs]) for pairs in (best, worst)])
 
     @property
     def line(self) -> str:
@@ -168,15 +168,14 @@ class Principles:
         The most similar ones (EvolveR, 3.2.2), then those about the tools just called (ours: principles made without a
         model name tools, and share few words with questions).
         """
-        similar = self.search(query, namespace=namespace, environment=environment, k=k, floor=floor)
+        where = {"namespace": namespace, "environment": environment}
+        similar = self.search(query, k=k, floor=floor, **where)
         now = agent_state(turns)
         last = [tool for tool in now.last if tool != START]
-        of_last = self.at(
-            last, state=now.state(), history=now.history, namespace=namespace, environment=environment, k=k
-        )
+        of_last = self.at(last, state=now.state(), history=now.history, k=k, **where)
         # Those about the last tools fill what similar ones leave of k.
-        known = {principle.id for principle in similar}
-        return [*similar, *(principle for principle in of_last if principle.id not in known)][:k]
+        found = {principle.id: principle for principle in (*reversed(of_last), *reversed(similar))}
+        return list(reversed(found.values()))[:k]
 
     def at(
         self,
@@ -199,7 +198,7 @@ class Principles:
             history: All calls so far. Advice to call what the run called since the user last wrote is past.
         """
         if isinstance(state, str):
-            state = StateSummary(said=tuple(filter(None, (state,))))
+            state = StateSummary(said=(state,) if state else ())
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self._bank.mirror.namespace(namespace).marks, after, ())
         moment = Moment(after, names, history, state, environment=environment)
@@ -249,10 +248,8 @@ class Principles:
         fewest = 0
         if below is None:
             below, fewest = PRUNED_BELOW, FEWEST_USES
-        low: list[FoundPrinciple] = []
-        for stored in self._bank.lessons(namespace).all("principle"):
-            if stored.uses.uses >= fewest and stored.uses.score < below:
-                low.append(FoundPrinciple.of(stored))
+        live = self._bank.list("principle", namespace=namespace)
+        low = [FoundPrinciple.of(one) for one in live if one.uses.uses >= fewest and one.uses.score < below]
         if low:
             retire = {found.id: "pruned" for found in low}
             self._bank.change(LessonChange(retire=retire), namespace=namespace)

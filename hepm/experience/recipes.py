@@ -94,11 +94,12 @@ def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
             known = recipes.get(recipe.id)
             if known is None:
                 recipes[recipe.id] = recipe
-                continue
-            anywhere = replace(recipe.conditions, preconditions=recipe.conditions.preconditions[-1:])
-            sources = (*known.sources, *recipe.sources)
-            tried, worked = known.tried + recipe.tried, known.worked + recipe.worked
-            recipes[recipe.id] = replace(recipe, conditions=anywhere, sources=sources, tried=tried, worked=worked)
+            else:
+                anywhere = replace(known.conditions, preconditions=known.conditions.preconditions[-1:])
+                sources, tried, worked = recipe.sources, recipe.tried + known.tried, recipe.worked + known.worked
+                recipes[recipe.id] = replace(
+                    known, conditions=anywhere, sources=(*known.sources, *sources), tried=tried, worked=worked
+                )
     return list(recipes.values())
 
 
