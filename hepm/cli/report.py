@@ -59,7 +59,7 @@ def report(
 
     Example: `hepm report results/*.json --html report.html`
     """
-    from hepm.report.text import markdown_lines, terminal_lines
+    from hepm.report.text import report_lines
 
     with _memory_of(runs, place, format) as memory:
         with Bar("reading runs") as bar:
@@ -73,9 +73,9 @@ def report(
         if as_json:
             print_json(found.to_json())
         elif markdown:
-            print_lines(markdown_lines(found, every=every))
+            print_lines(report_lines(found, every=every, markdown=True))
         elif html is None and write is None:
-            for line in terminal_lines(found, every=every):
+            for line in report_lines(found, every=every):
                 print(options.raw(line))
         else:
             tell(found.sentence)

@@ -1,21 +1,19 @@
-"""Runs shown beside a fork: which ones, the step at which they part, and what lost calls answered."""
+"""Runs shown beside a fork: which ones, and the step at which they part."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Final, Literal, Self, TypeAlias
 
 from hepm.evidence.decisions import CallPlace, LabelledRun
 from hepm.evidence.rules import ToolRule
 from hepm.graph.delta import words_of
 from hepm.graph.rows import RunAbout
-from hepm.ingest.call_errors import errors_of, went_wrong
 from hepm.ingest.transitions import SUMMARY_TOOL, tool_names
-from hepm.text import FUNCTION_WORDS, count_of, cut, on_one_line
+from hepm.text import FUNCTION_WORDS, cut, on_one_line
 from hepm.types import START, ToolCall, ToolName, Trajectory
 
 Side: TypeAlias = Literal["failed", "worked"]
@@ -29,7 +27,6 @@ _LEAST: Final = 1e-9  # keeps a division by nothing finite
 _VALUE_CHARS: Final = 30  # of an argument's value
 _CALL_CHARS: Final = 100
 _RESULT_CHARS: Final = 80
-_FEWEST_ANSWERS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +56,7 @@ class ForkStep:
 
 def charged_ids(rule: ToolRule) -> list[str]:
     """The runs whose failure is charged to a mistake, each once."""
-    ids: dict[str, None] = {}
-    for tool in rule.worse:
-        ids.update(dict.fromkeys(rule.runs[tool].failed))
-    return list(ids)
+    return list(dict.fromkeys(chain.from_iterable(rule.runs[tool].failed for tool in rule.worse)))
 
 
 def runs_to_show(
@@ -86,12 +80,9 @@ def runs_to_show(
 
 def _part_charged(run: LabelledRun, place: CallPlace, tool: ToolName) -> float:
     """What a call at a place cost a run, as a part of what its costliest call did, in [0, 1]."""
-    here = most = 0.0
-    for decision in run.decisions:
-        most = max(most, decision.missed)
-        if decision.place == place and tool in decision.tools:
-            here = max(here, decision.missed)
-    return here / max(most, _LEAST)
+    most = max(decision.missed for decision in run.decisions)
+    here = [decision.missed for decision in run.decisions if decision.place == place and tool in decision.tools]
+    return max(here, default=0.0) / max(most, _LEAST)
 
 
 def shared_words(one: RunAbout, other: RunAbout) -> float:
@@ -115,48 +106,24 @@ def put_alike_first(failed: list[RunAbout], worked: list[RunAbout]) -> None:
 
 
 def step_of(side: Side, shown: ShownRun, run: Trajectory, place: CallPlace, tool: ToolName) -> ForkStep:
-    """Where a run called a tool at a place; the first call where none is at that place."""
-    before, call = _calls_at(run, place, tool)
-    return ForkStep(side, shown, _with_result(before), _with_result(call) or tool)
-
-
-def answer_of(lost: Iterable[Trajectory], place: CallPlace, tool: ToolName) -> str:
-    """The error that most calls of a mistake ended in; "" if they ended in none or in several."""
-    number = 0
-    times = Counter[str]()
-    for run in lost:
-        _, call = _calls_at(run, place, tool)
-        if call is not None:
-            number += 1
-            times.update(errors_of(call)[:1] if went_wrong(call) else ())
-    # Of equal counts the first one read.
-    for error, same in times.most_common(1):
-        if same >= max(_FEWEST_ANSWERS, number / 2):
-            return f'{tool} answered "{error}" in {same:,} of {count_of(number, "lost run")}'
-    return ""
-
-
-def _calls_at(run: Trajectory, place: CallPlace, tool: ToolName) -> tuple[ToolCall | None, ToolCall | None]:
-    """The call of a tool at a place, or the run's first one, after the call before; None for what lacks."""
-    found: tuple[ToolCall | None, ToolCall | None] = (None, None)
+    """What a run did where it called a tool at a place; at its first call of the tool, if none is at that place."""
+    step = None
     before: dict[ToolName, ToolCall] = {}
     for turn in run.turns:
         ran = [call for call in turn.ran if turn.role == "user" or call.name != SUMMARY_TOOL]
         calls = dict(zip(tool_names(turn, user_side=True), ran, strict=True))
-        if tool in calls:
-            here = place.tool == max(before, default=START)
-            if found[1] is None or here:
-                found = before.get(place.tool), calls[tool]
+        here = place.tool == max(before, default=START)
+        if tool in calls and (step is None or here):
+            last = before.get(place.tool)
+            step = ForkStep(side, shown, _with_result(last) if last else "", _with_result(calls[tool]))
             if here and place.failed == any(call.error for call in before.values()):
-                return found
+                return step
         before = calls or before
-    return found
+    return step or ForkStep(side, shown, "", tool)
 
 
-def _with_result(call: ToolCall | None) -> str:
-    """A call and what came back: 'get_order(id=7): {"status": "delivered"}'; "" without one."""
-    if call is None:
-        return ""
+def _with_result(call: ToolCall) -> str:
+    """A call and what came back: 'get_order(id=7): {"status": "delivered"}'."""
     arguments: list[str] = []
     for name, value in call.arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -7,11 +7,11 @@ failed and a successful run side by side at the step at which they part (`hepm.r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hepm.evidence.decisions import CallPlace, LabelledRun
+from hepm.evidence.decisions import LabelledRun
 from hepm.evidence.facts import FactTest
 from hepm.evidence.rules import LostRuns, ToolRule
 from hepm.experience.counted import next_tools
@@ -24,7 +24,6 @@ from hepm.report.examples import (
     ForkStep,
     ShownRun,
     Side,
-    answer_of,
     charged_ids,
     put_alike_first,
     runs_to_show,
@@ -33,7 +32,7 @@ from hepm.report.examples import (
 )
 from hepm.report.latest import readable_runs
 from hepm.text import NAME_CHARS, day_of
-from hepm.types import USER, ToolName, Trajectory
+from hepm.types import USER, ToolName
 
 MOST_FORKS: Final = 50
 SURELY_LOST: Final = 1
@@ -44,7 +43,6 @@ _REPEATED: Final = 0.8  # share of a fork's lost runs that are another one's, fr
 _ALIKE: Final = 0.05  # words that requests of one task share on average, as a share of all that they have
 _OTHERS: Final = 2  # tools that worked there, named where none stands out
 _FEWEST_OTHERS: Final = 3  # runs in which such a tool worked
-_ANSWERS_READ: Final = 12  # lost runs of a fork that are read for what its calls answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +60,6 @@ class ToolTally:
     called: int
     shown: tuple[ShownRun, ...] = ()
 
-    @property
-    def failed(self) -> int:
-        """Runs that were lost by it, or with it."""
-        return self.called - self.worked
-
-    def of_called(self, runs: int) -> str:
-        """Such as "39 of 59"."""
-        return f"{runs:,} of {self.called:,}"
-
 
 @dataclass(frozen=True, slots=True)
 class Fork:
@@ -85,12 +74,10 @@ class Fork:
         ways: What worked there; the first one stands out, or several are named, as none of them does.
         lost: By its mistakes, beyond what the alternative would have lost.
         lost_runs: The runs whose failure is charged to a mistake, by id, each with its share of `lost`.
-        since, latest: When the first and the last of its lost runs ended, Unix seconds; None if unknown.
+        when: When its lost runs ended: "since 2026-03-01, last on 2026-04-02"; "" if that is unknown.
         models, environments: Of the lost runs, the one with most of them first.
         line: What a file for agents says of it; "" where it says nothing.
         steps: Of a run that failed and of one that went on otherwise, as alike as there are, where they can be read.
-        answer: What most of its lost calls answered: 'refund answered "not delivered" in 4 of 5 lost runs'; "" if they
-            ended in no error or in several.
     """
 
     id: str
@@ -102,21 +89,11 @@ class Fork:
     stands_out: bool
     lost: LostRuns
     lost_runs: Mapping[str, float]
-    since: float | None
-    latest: float | None
+    when: str
     models: tuple[str, ...]
     environments: tuple[str, ...]
     line: str
     steps: tuple[ForkStep, ...] = ()
-    answer: str = ""
-
-    @property
-    def when(self) -> str:
-        """When its lost runs ended: "since 2026-03-01, last on 2026-04-02"; "" if that is unknown."""
-        first, last = day_of(self.since), day_of(self.latest)
-        if first is None or first == last:
-            return f"on {first}" if first else ""
-        return f"since {first}, last on {last}"
 
     @property
     def sentence(self) -> str:
@@ -126,13 +103,13 @@ class Fork:
     @property
     def counts(self) -> str:
         """What failed and what worked, in words."""
-        mistakes = ", ".join([f"{one.tool} failed in {one.of_called(one.failed)}" for one in self.mistakes])
-        worked = ", ".join([f"{one.tool} worked in {one.of_called(one.worked)}" for one in self.ways])
+        failed = [f"{one.tool} failed in {one.called - one.worked:,} of {one.called:,}" for one in self.mistakes]
+        worked = ", ".join([f"{one.tool} worked in {one.worked:,} of {one.called:,}" for one in self.ways])
         if not worked:
             worked = "other calls failed less often, and none of them stands out"
         elif not self.stands_out:
             worked = f"no single way stands out ({worked})"
-        return f"{mistakes}; {worked}"
+        return f"{', '.join(failed)}; {worked}"
 
 
 def forks_of(
@@ -144,6 +121,23 @@ def forks_of(
         runs: Those that rules were counted in, with the values of their decisions, by which examples are chosen;
             without them there are no steps.
     """
+    kept = _costliest(rules)
+    named: set[str] = set()
+    for rule in kept:
+        named.update(charged_ids(rule))
+        for tool in rule.alternative:
+            named.update(rule.runs[tool].worked[:LOOKED_AT])
+    about = store.about_runs(sorted(named), namespace=namespace)
+    by_id = {run.id: run for run in runs}
+    kept = [rule for rule in kept if not rule.family or _is_of_one_task(rule, about)]
+    forks = [_fork(rule, about, by_id) for rule in kept]
+    if runs:
+        forks = _with_steps(forks, kept, store, namespace)
+    return tuple(forks)
+
+
+def _costliest(rules: Iterable[ToolRule]) -> list[ToolRule]:
+    """The rules that are forks, those that lost most runs first; none whose lost runs are mostly those of others."""
     against = _together(rule for rule in rules if rule.worse and all(_is_shown(*test) for test in rule.conditions))
     # Of a task alone after those of all: what holds everywhere says more.
     against.sort(key=lambda rule: (bool(rule.family), -rule.lost.number, rule.place, rule.worse))
@@ -154,28 +148,7 @@ def forks_of(
         if len(charged & covered) < _REPEATED * len(charged) and rule.lost.low >= SURELY_LOST:
             kept.append(rule)
             covered |= charged
-    kept = sorted(kept, key=lambda rule: -rule.lost.number)[:MOST_FORKS]
-    named: set[str] = set()
-    for rule in kept:
-        named.update(charged_ids(rule))
-        for tool in rule.alternative:
-            named.update(rule.runs[tool].worked[:LOOKED_AT])
-    about = store.about_runs(sorted(named), namespace=namespace)
-    by_id = {run.id: run for run in runs}
-
-    def read(ids: Sequence[str]) -> dict[str, Trajectory]:
-        return {run.id: redactor(run) for run in readable_runs(store, ids, namespace=namespace)}
-
-    redactor = Redactor()
-    forks: list[Fork] = []
-    for rule in kept:
-        if rule.family and not _is_of_one_task(rule, about):
-            continue
-        fork = _fork(rule, about, by_id)
-        if runs:
-            fork = _with_steps(fork, rule.place, read)
-        forks.append(fork)
-    return tuple(forks)
+    return sorted(kept, key=lambda rule: -rule.lost.number)[:MOST_FORKS]
 
 
 def _is_shown(test: FactTest, true: bool) -> bool:
@@ -213,7 +186,6 @@ def _fork(rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, Labe
         put_alike_first(shown[rule.worse[0]], shown[ways[0]])
     ids = charged_ids(rule)
     charged = [about[id] for id in ids if id in about]
-    ends = sorted(run.ended_at for run in charged if run.ended_at is not None) or [None]
     (principle,) = next_tools([rule])
     id, where, line, task = principle.id, principle.conditions.when, principle.text, ""
     if rule.family:
@@ -230,8 +202,7 @@ def _fork(rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, Labe
         stands_out=bool(rule.better),
         lost=rule.lost,
         lost_runs=dict.fromkeys(ids, rule.lost.number / max(len(ids), 1)),
-        since=ends[0],
-        latest=ends[-1],
+        when=_when(charged),
         models=_most_common(run.model for run in charged),
         environments=_most_common(run.environment for run in charged),
         line=line,
@@ -259,24 +230,39 @@ def _ways_without_a_better(rule: ToolRule) -> list[ToolName]:
     return [tool for _, tool in sorted(ways)[:_OTHERS]]
 
 
-def _with_steps(fork: Fork, place: CallPlace, read: Callable[[Sequence[str]], Mapping[str, Trajectory]]) -> Fork:
-    """A fork with the steps of the first run of either side, and with what its lost calls answered.
-
-    Args:
-        read: The stored runs with some ids, by these, without secrets.
-    """
-    mistake = fork.mistakes[0]
-    sides: list[tuple[Side, ToolTally]] = [("failed", mistake), *[("worked", way) for way in fork.ways[:1]]]
-    lost = list(fork.lost_runs)[:_ANSWERS_READ]
-    ids = [*lost, *[shown.id for _, tally in sides for shown in tally.shown[:1]]]
-    runs = read(ids)
-    steps: list[ForkStep] = []
-    for side, tally in sides:
-        for shown in tally.shown[:1]:
+def _with_steps(forks: Sequence[Fork], rules: Sequence[ToolRule], store: Store, namespace: str) -> list[Fork]:
+    """Forks with what the first run of either side did there, without secrets."""
+    ids = [run.id for fork in forks for _, _, run in _sides(fork)]
+    redactor = Redactor()
+    runs = {run.id: redactor(run) for run in readable_runs(store, ids, namespace=namespace)}
+    complete: list[Fork] = []
+    for fork, rule in zip(forks, rules, strict=True):
+        steps: list[ForkStep] = []
+        for side, tool, shown in _sides(fork):
             if shown.id in runs:
-                steps.append(step_of(side, shown, runs[shown.id], place, tally.tool))
-    answer = answer_of([runs[id] for id in lost if id in runs], place, mistake.tool)
-    return replace(fork, steps=tuple(steps), answer=answer)
+                steps.append(step_of(side, shown, runs[shown.id], rule.place, tool))
+        complete.append(replace(fork, steps=tuple(steps)))
+    return complete
+
+
+def _sides(fork: Fork) -> list[tuple[Side, ToolName, ShownRun]]:
+    """The run of either side whose step is shown, with the tool that it called."""
+    sides: list[tuple[Side, ToolName, ShownRun]] = []
+    tallies: list[tuple[Side, Sequence[ToolTally]]] = [("failed", fork.mistakes[:1]), ("worked", fork.ways[:1])]
+    for side, found in tallies:
+        for tally in found:
+            for shown in tally.shown[:1]:
+                sides.append((side, tally.tool, shown))
+    return sides
+
+
+def _when(runs: Iterable[RunAbout]) -> str:
+    """When runs ended: "since 2026-03-01, last on 2026-04-02"; "" if that is unknown."""
+    ends = sorted(run.ended_at for run in runs if run.ended_at is not None)
+    if not ends:
+        return ""
+    first, last = day_of(ends[0]), day_of(ends[-1])
+    return f"on {first}" if first == last else f"since {first}, last on {last}"
 
 
 def task_in_words(task: str, environment: str) -> str:

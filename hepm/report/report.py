@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from typing import Final
 
 from hepm.evidence.decisions import set_families
@@ -15,27 +14,18 @@ from hepm.experience.lesson_files import lessons_for_file, line_of
 from hepm.experience.lessons import ListedLesson
 from hepm.report.forks import Fork, forks_of, lost_at
 from hepm.report.latest import latest_runs
-from hepm.report.receipts import MemoryReceipts, monday_of, receipts_of, week_of
-from hepm.report.requests import HardRequests, hard_requests
-from hepm.report.text import sections_of
-from hepm.report.tools import ToolHealth, tool_healths
-from hepm.report.waste import Waste, waste_in
+from hepm.report.receipts import receipts_of
+from hepm.report.requests import hard_requests
+from hepm.report.rows import ReportRow, ReportSection
+from hepm.report.text import SPOKEN, WASTE
+from hepm.report.tools import tool_remarks
+from hepm.report.waste import waste_rows
 from hepm.text import count_of, percent
 from hepm.types import Object
 from hepm.uplift.report import UpliftReport
 
 MONTH_DAYS: Final = 30
 _FEWEST_A_MONTH: Final = 10  # runs below which a month has no share
-_DAY_S: Final = 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class WeekOutcomes:
-    """How the labelled runs ended that ended in one week."""
-
-    monday: str
-    succeeded: int
-    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +37,8 @@ class Report:
         before: Share of successes in the 30 days before the last 30 days, and in these; None if unknown.
         learned_runs: Labelled runs that forks and requests are counted in; `learned_lost` of them failed.
         saved: How many of those the alternatives of all forks would have saved, `twice` of them at several forks.
-        weeks: The labelled runs by week, the oldest first.
+        sections: What follows the forks: requests that fail, waste, tools, what memory did, and the advice; those that
+            have anything to say.
         advice: What to tell the agent: the lines that `hepm report --write` writes, those of the costliest forks first.
     """
 
@@ -61,12 +52,8 @@ class Report:
     learned_lost: int
     saved: int
     twice: int
-    weeks: tuple[WeekOutcomes, ...]
     forks: tuple[Fork, ...]
-    requests: tuple[HardRequests, ...]
-    waste: Waste
-    tools: tuple[ToolHealth, ...]
-    spoken: MemoryReceipts
+    sections: tuple[ReportSection, ...]
     advice: tuple[str, ...]
 
     @property
@@ -95,12 +82,10 @@ class Report:
         return f"{sentence}."
 
     def to_json(self) -> Object:
-        """In values that JSON can hold; `sections` are what follows the forks, in words."""
-        values = asdict(self)
-        values["sentence"] = self.sentence
-        values["sections"] = [asdict(section) for section in sections_of(self)]
+        """In values that JSON can hold."""
+        values: Object = {**asdict(self), "sentence": self.sentence}
         for fork, values_of in zip(self.forks, values["forks"], strict=True):
-            values_of |= {"sentence": fork.sentence, "cost": str(fork.lost), "when": fork.when}
+            values_of |= {"sentence": fork.sentence, "cost": str(fork.lost)}
             del values_of["lost_runs"]
         return values
 
@@ -111,7 +96,7 @@ class Report:
         for fork in self.forks:
             for tally in (*fork.mistakes, *fork.ways):
                 named += [run.id for run in tally.shown]
-        for section in sections_of(self):
+        for section in self.sections:
             for row in section.rows:
                 named += [run.id for run in row.runs]
         return list(dict.fromkeys(named))
@@ -151,6 +136,17 @@ def report_of(
     lessons = lessons_for_file(bank, namespace=namespace, principles=principles).lessons
     forks = tuple([replace(fork, line=_line_about(fork, lessons)) for fork in forks])
     about_forks = [fork.line for fork in forks if fork.line]
+    advice = tuple(dict.fromkeys([*about_forks, *map(line_of, lessons)]))
+    remarks = tool_remarks(store, namespace=namespace)
+    tools = [ReportRow(name, f": {'; '.join(of_tool)}") for name, of_tool in remarks.items() if of_tool]
+    spoken = receipts_of(uplift, store.trial_sessions(namespace=namespace), latest)
+    sections = [
+        ReportSection("Requests that fail", "", hard_requests(labelled, store, namespace=namespace)),
+        ReportSection(WASTE, f"in the latest {count_of(len(latest), 'run')}", waste_rows(latest, labelled, principles)),
+        ReportSection("Tools", "", tools),
+        ReportSection(SPOKEN, "", spoken),
+        ReportSection("What to tell the agent", "--write AGENTS.md writes these lines", list(map(ReportRow, advice))),
+    ]
     before, lately = _months(by_day)
     lost = sum(not run.won for run in labelled)
     return Report(
@@ -164,13 +160,9 @@ def report_of(
         learned_lost=lost,
         saved=min(rows - twice, lost),
         twice=twice,
-        weeks=_weeks(by_day),
         forks=forks,
-        requests=hard_requests(labelled, store, namespace=namespace),
-        waste=waste_in(latest, labelled, principles),
-        tools=tool_healths(store, namespace=namespace),
-        spoken=receipts_of(uplift, store.trial_sessions(namespace=namespace), latest),
-        advice=tuple(dict.fromkeys([*about_forks, *map(line_of, lessons)])),
+        sections=tuple([section for section in sections if section.rows]),
+        advice=advice,
     )
 
 
@@ -195,11 +187,3 @@ def _months(by_day: Mapping[int, tuple[int, int]]) -> tuple[float | None, float 
         return sum(succeeded for succeeded, _ in days) / runs
 
     return share(last - MONTH_DAYS), share(last)
-
-
-def _weeks(by_day: Mapping[int, tuple[int, int]]) -> tuple[WeekOutcomes, ...]:
-    weeks: list[WeekOutcomes] = []
-    for week, days in groupby(sorted(by_day), key=lambda day: week_of(day * _DAY_S)):
-        succeeded, failed = zip(*(by_day[day] for day in days), strict=True)
-        weeks.append(WeekOutcomes(monday_of(week), sum(succeeded), sum(failed)))
-    return tuple(weeks)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from hepm.evidence.decisions import LabelledRun
 from hepm.graph.store import Store
 from hepm.report.examples import SHOWN_RUNS, ShownRun
 from hepm.report.forks import task_in_words
-from hepm.text import FUNCTION_WORDS
+from hepm.report.rows import ReportRow
+from hepm.text import FUNCTION_WORDS, count_of, percent
 from hepm.types import ToolName
 
 FEWEST: Final = 3
@@ -28,57 +28,9 @@ _SAME: Final = 0.8  # share of the requests of a word that another one has, from
 _TRIED: Final = 6  # tools that tell what was tried
 
 
-@dataclass(frozen=True, slots=True)
-class HardRequests:
-    """Requests of one kind.
-
-    Attributes:
-        words: What their requests have in common.
-        task, environment: Of a single task, its id and where it is, if that is known.
-        failed, runs: How many of its runs failed, and how many there are.
-        others: Share of the other runs that failed, in [0, 1].
-        tried: What most of these runs called, in order.
-    """
-
-    words: tuple[str, ...]
-    task: str
-    environment: str
-    failed: int
-    runs: int
-    others: float
-    tried: tuple[ToolName, ...]
-    shown: tuple[ShownRun, ...]
-
-    @property
-    def never_solved(self) -> bool:
-        """Whether no run of them succeeded."""
-        return self.failed == self.runs
-
-    @property
-    def lost(self) -> float:
-        """Runs lost beyond what others lose."""
-        return self.failed - self.others * self.runs
-
-    @property
-    def name(self) -> str:
-        """Such as 'requests that say "baggage" or "insurance"'."""
-        words = " or ".join(f'"{word}"' for word in self.words)
-        if self.task:
-            task = task_in_words(self.task, self.environment)
-            return f"{task} ({words})" if words else task
-        return f"requests that say {words}"
-
-
-class _Kind(NamedTuple):
-    """Runs of requests that fail, with what names them (see `HardRequests`)."""
-
-    words: tuple[str, ...]
-    runs: Sequence[LabelledRun]
-    task: str = ""
-    environment: str = ""
-
-
 _Families: TypeAlias = Mapping[str, Sequence[LabelledRun]]
+_Kind: TypeAlias = tuple[tuple[str, ...], Sequence[LabelledRun]]
+"""Words that requests have in common, and their runs."""
 
 
 def by_family(runs: Iterable[LabelledRun]) -> _Families:
@@ -89,33 +41,53 @@ def by_family(runs: Iterable[LabelledRun]) -> _Families:
     return families
 
 
-def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) -> tuple[HardRequests, ...]:
-    """The kinds of requests that fail, those that lost most runs first.
+def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) -> list[ReportRow]:
+    """The kinds of requests that fail, those that lost most runs beyond what others lose first.
 
     Args:
         runs: With their families.
     """
     families = by_family(runs)
-    by_words = list(_failing_words(families))
-    named = {run.id for kind in by_words for run in kind.runs}
-    all_lost, all_runs = _lost(runs), len(runs)
-    found: list[HardRequests] = []
-    for kind in (*by_words, *_failing_tasks(families, all_lost, all_runs, named)):
-        lost = [run.id for run in kind.runs if not run.won]
-        others = (all_lost - len(lost)) / max(all_runs - len(kind.runs), 1)
+    kinds = list(_failing_words(families))
+    named = {run.id for _, members in kinds for run in members}
+    all_lost = _lost(runs)
+    for words, members in _failing_tasks(families, all_lost, len(runs)):
+        if not named.issuperset(run.id for run in members):
+            kinds.append((words, members))
+    found: list[tuple[float, tuple[str, ...], ReportRow]] = []
+    for words, members in kinds:
+        lost = [run.id for run in members if not run.won]
+        others = (all_lost - len(lost)) / max(len(runs) - len(members), 1)
+        text = f": {len(lost):,} of {len(members):,} failed (others: {percent(others)})"
+        if len(lost) == len(members):
+            text = f": never solved in {count_of(len(lost), 'run')} (others fail in {percent(others)})"
+        called = _tried(members)
+        tried = [f"tried: {', '.join(called)}"] if called else []
         about = store.about_runs(lost[-SHOWN_RUNS:], namespace=namespace)
-        shown = tuple(map(ShownRun.of, about.values()))
-        counts = len(lost), len(kind.runs), others
-        found.append(HardRequests(kind.words, kind.task, kind.environment, *counts, _tried(kind.runs), shown))
-    return tuple(sorted(found, key=lambda kind: (-kind.lost, kind.words))[:MOST_KINDS])
+        shown = list(map(ShownRun.of, about.values()))
+        counts = {"failed": len(lost), "runs": len(members), "others": others}
+        row = ReportRow(_name_of(words, members), text, tried, shown, counts=counts)
+        found.append((others * len(members) - len(lost), words, row))
+    return [row for *_, row in sorted(found, key=lambda one: one[:2])[:MOST_KINDS]]
+
+
+def _name_of(words: Iterable[str], runs: Iterable[LabelledRun]) -> str:
+    """Such as 'requests that say "baggage" or "insurance"', or "task 7 of retail"."""
+    said = " or ".join(f'"{word}"' for word in words)
+    tasks = {(run.task, run.environment) for run in runs}
+    task, environment = tasks.pop()
+    if tasks or not task:
+        return f"requests that say {said}"
+    named = task_in_words(task, environment)
+    return f"{named} ({said})" if said else named
 
 
 def _lost(runs: Iterable[LabelledRun]) -> int:
     return sum(not run.won for run in runs)
 
 
-def _failing_tasks(families: _Families, all_lost: int, all_runs: int, named: set[str]) -> Iterator[_Kind]:
-    """Tasks that no run solved, or that fail more often than chance explains, unless all their runs are named."""
+def _failing_tasks(families: _Families, all_lost: int, all_runs: int) -> Iterator[_Kind]:
+    """Tasks that no run solved, or that fail more often than chance explains."""
     families_of = Counter[str]()
     for members in families.values():
         families_of.update(members[0].words)
@@ -124,14 +96,8 @@ def _failing_tasks(families: _Families, all_lost: int, all_runs: int, named: set
         failed = _lost(members)
         by_chance = _at_least(failed, len(members), all_lost, all_runs)
         never = failed == len(members) and by_chance <= NEVER_BY_CHANCE
-        often = by_chance * len(several) <= UNLIKELY
-        if (often or never) and not named.issuperset(run.id for run in members):
-            words = _telling(members, families_of)
-            tasks = {(run.task, run.environment) for run in members}
-            if len(tasks) == 1:
-                yield _Kind(words, members, *tasks.pop())
-            else:
-                yield _Kind(words, members)
+        if never or by_chance * len(several) <= UNLIKELY:
+            yield _telling(members, families_of), members
 
 
 def _failing_words(families: _Families) -> Iterator[_Kind]:
@@ -144,23 +110,21 @@ def _failing_words(families: _Families) -> Iterator[_Kind]:
     for family, runs in families.items():
         for word in runs[0].words - FUNCTION_WORDS:
             holders[word].add(family)
-    tried = {word: those for word, those in holders.items() if FEWEST <= len(those) < len(families)}
     chances: dict[str, float] = {}
-    for word, those in tried.items():
-        chances[word] = _at_least(len(those & failing), len(those), len(failing), len(families))
+    for word, those in holders.items():
+        if FEWEST <= len(those) < len(families):
+            chances[word] = _at_least(len(those & failing), len(those), len(failing), len(families))
     # Words of the same requests are one question.
-    questions = len(set(map(frozenset, tried.values())))
-    left = sorted(chances, key=lambda word: (chances[word], word))
+    questions = len({frozenset(holders[word]) for word in chances})
     covered = set[str]()
-    for word in left:
-        if chances[word] * questions > UNLIKELY:
-            break
-        those = tried[word]
-        if len(those - covered) >= _SAME * len(those):
-            covered |= those
-            same = [other for other in left if _are_same(tried[other], those) and other != word]
-            runs = list(chain.from_iterable(families[family] for family in sorted(those)))
-            yield _Kind((word, *same[: _WORDS - 1]), runs)
+    likeliest_first = sorted(chances, key=lambda word: (chances[word], word))
+    for word in likeliest_first:
+        those = holders[word]
+        if chances[word] * questions > UNLIKELY or len(those - covered) < _SAME * len(those):
+            continue
+        covered |= those
+        same = [other for other in likeliest_first if _are_same(holders[other], those) and other != word]
+        yield (word, *same[: _WORDS - 1]), list(chain.from_iterable(families[family] for family in sorted(those)))
 
 
 def _are_same(one: set[str], other: set[str]) -> bool:
@@ -183,7 +147,7 @@ def _telling(members: Sequence[LabelledRun], families_of: Counter[str]) -> tuple
     return tuple(shared[:_WORDS])
 
 
-def _tried(runs: Sequence[LabelledRun]) -> tuple[ToolName, ...]:
+def _tried(runs: Sequence[LabelledRun]) -> list[ToolName]:
     """The tools that at least half of some runs called, in the order of their first calls."""
     first: defaultdict[ToolName, list[int]] = defaultdict(list)
     for run in runs:
@@ -191,4 +155,4 @@ def _tried(runs: Sequence[LabelledRun]) -> tuple[ToolName, ...]:
             first[tool].append(run.calls.index(tool))
     usual = [tool for tool, places in first.items() if 2 * len(places) >= len(runs)]
     usual.sort(key=lambda tool: (sum(first[tool]) / len(first[tool]), tool))
-    return tuple(usual[:_TRIED])
+    return usual[:_TRIED]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
+from hepm.graph.rows import ToolRow
 from hepm.graph.store import Store
+from hepm.text import count_of, percent
 from hepm.types import ToolName
 
 LATEST: Final = 50
@@ -15,53 +17,33 @@ OFTEN: Final = 0.05
 """Share of failed calls from which on a tool is remarkable."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolHealth:
-    """How one tool fares.
-
-    Attributes:
-        errors: Failed calls, as far as it is recorded.
-        latest: Of its latest runs in which it is known, those in which every call failed; and how many there are.
-        drift: That it has begun to fail, in words; "" if it has not.
-        refused: Calls that users, a rule or a hook refused.
-        aliases: Other names.
-    """
-
-    name: ToolName
-    calls: int
-    errors: int
-    latest: tuple[int, int]
-    drift: str
-    refused: int
-    aliases: tuple[ToolName, ...]
-    retired: bool
-
-    @property
-    def uncalled(self) -> bool:
-        """Whether it was offered and never called."""
-        return not self.calls and not self.retired
-
-    @property
-    def remarkable(self) -> bool:
-        """Whether anything is to be said of it."""
-        often = self.errors >= OFTEN * max(self.calls, 1)
-        return bool((self.errors and often) or self.drift or self.refused or self.aliases or self.uncalled)
-
-
-def tool_healths(store: Store, *, namespace: str) -> tuple[ToolHealth, ...]:
-    """All tools, those with most errors first."""
+def tool_remarks(store: Store, *, namespace: str) -> dict[ToolName, list[str]]:
+    """What is remarkable of each tool, in words; those that have begun to fail first, then those with most errors."""
     rows = store.tools(namespace=namespace)
     names = [row.name for row in rows if row.calls]
     outcomes = store.latest_outcomes(names, namespace=namespace)
     drifts = store.drifts(names, namespace=namespace)
     refused = Counter[ToolName]()
     for after in store.refusals(namespace=namespace).values():
-        refused.update(after)
-    healths: list[ToolHealth] = []
+        refused |= after  # the most after one tool: a run may have been refused it after several
+    rows.sort(key=lambda row: (not drifts.get(row.name), -row.errors, -refused[row.name], row.name))
+    remarks: dict[ToolName, list[str]] = {}
     for row in rows:
-        latest = outcomes.get(row.name, "")[:LATEST]  # the newest come first
-        counts = latest.count("1"), len(latest)
-        drift = str(drifts.get(row.name) or "")
-        times = refused[row.name]
-        healths.append(ToolHealth(row.name, row.calls, row.errors, counts, drift, times, row.aliases, row.retired))
-    return tuple(sorted(healths, key=lambda health: (not health.drift, -health.errors, -health.refused, health.name)))
+        drift = drifts.get(row.name)
+        remarks[row.name] = [str(drift)] if drift else []
+        remarks[row.name] += _remarks(row, outcomes.get(row.name, "")[:LATEST], refused[row.name])
+    return remarks
+
+
+def _remarks(row: ToolRow, latest: str, refused: int) -> Iterator[str]:
+    """What is to be said of a tool besides its drift; `latest` has a 1 for each run in which every call failed."""
+    if row.errors and row.errors >= OFTEN * row.calls:
+        yield f"{row.errors:,} of {count_of(row.calls, 'call')} failed ({percent(row.errors / row.calls)})"
+        if latest:
+            yield f"every call did in {latest.count('1')} of the latest {count_of(len(latest), 'run')}"
+    if refused:
+        yield f"users refused it in {count_of(refused, 'run')}"
+    if row.aliases:
+        yield f"also called {', '.join(row.aliases)}"
+    if not row.calls and not row.retired:
+        yield "offered and never called"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from hepm.evidence.chance import RARE
 from hepm.evidence.decisions import LabelledRun
@@ -18,6 +17,7 @@ from hepm.ingest.transitions import request_of
 from hepm.llm.usage import estimate_tokens
 from hepm.report.examples import REQUEST_CHARS, SHOWN_RUNS, ShownRun
 from hepm.report.requests import by_family
+from hepm.report.rows import ReportRow
 from hepm.text import count_of, cut, on_one_line
 from hepm.types import ToolCall, ToolName, Trajectory
 
@@ -26,175 +26,94 @@ REPEATED: Final = 3
 FEWEST_RUNS: Final = 3
 """Runs with an error, or successes of a kind, below which nothing is said of it."""
 MOST_ROWS: Final = 10
+"""Of each kind."""
 MOST_ENDS: Final = 3
 """Ways in which an error ended that are named."""
 
-
-@dataclass(frozen=True, slots=True)
-class WastedCalls:
-    """Calls of one tool that led to nothing.
-
-    Attributes:
-        why: What they are and what they cost, in words that go on from the tool's name.
-        went_on: How the runs went on from an error, in words; else "".
-        seconds: Of those whose latency is recorded; None if none is.
-        tokens: Of their results; an estimate.
-        shown: Runs to open, failed ones first.
-    """
-
-    tool: ToolName
-    why: str
-    went_on: str
-    calls: int
-    runs: int
-    seconds: float | None
-    tokens: int
-    shown: tuple[ShownRun, ...]
+_CallsOfRuns: TypeAlias = list[tuple[ToolCall, Trajectory]]
 
 
-@dataclass(frozen=True, slots=True)
-class Waste:
-    """What was wasted in some runs, the most frequent first.
+def waste_rows(
+    runs: Sequence[Trajectory], labelled: Sequence[LabelledRun], principles: Iterable[StoredLesson]
+) -> list[ReportRow]:
+    """The waste in some runs, the last stored first: rows of each kind, the most frequent first.
 
-    Attributes:
-        runs: How many were read.
-        repeated: The same call three times or more, without change.
-        errors: Kinds of errors of a tool that several runs met.
-        left_out: Calls that hardly any successful run of the same task makes.
-        recipes: Lessons on what solves an error or replaces a call, in words.
-    """
-
-    runs: int
-    repeated: tuple[WastedCalls, ...]
-    errors: tuple[WastedCalls, ...]
-    left_out: tuple[WastedCalls, ...]
-    recipes: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Tally:
-    """Some calls, each with its run; and by what ended them, whether the runs succeeded."""
-
-    calls: list[tuple[ToolCall, Trajectory]] = field(default_factory=list[tuple[ToolCall, Trajectory]])
-    ends: defaultdict[str, dict[str, bool]] = field(default_factory=lambda: defaultdict(dict))
-
-    @property
-    def runs(self) -> dict[str, bool | None]:
-        return {run.id: run.outcome.success for _, run in self.calls}
-
-    def row(self, tool: ToolName, what: str, after: str, went_on: str = "") -> WastedCalls:
-        """As a row: ' failed "no card": 12 calls in 4 runs, 31 s, about 2,000 tokens of results; 3 of …'."""
-        runs = self.runs
-        latencies = [call.latency_s for call, _ in self.calls if call.latency_s is not None]
-        tokens = sum(estimate_tokens(call.result or "") for call, _ in self.calls)
-        cost = f"{count_of(len(self.calls), 'call')} in {count_of(len(runs), 'run')}"
-        if latencies:
-            cost += f", {sum(latencies):,.0f} s"
-        if tokens:
-            cost += f", about {count_of(tokens, 'token')} of results"
-        requests = {run.id: ShownRun(run.id, on_one_line(cut(request_of(run), REQUEST_CHARS))) for _, run in self.calls}
-        shown = sorted(runs, key=lambda run: runs[run] is not False)[:SHOWN_RUNS]
-        seconds = sum(latencies) if latencies else None
-        counts = len(self.calls), len(runs), seconds, tokens
-        return WastedCalls(tool, f"{what}: {cost}{after}", went_on, *counts, tuple([requests[id] for id in shown]))
-
-
-def waste_in(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun], principles: Iterable[StoredLesson]) -> Waste:
-    """The waste in some runs, the last stored first.
+    The kinds: "repeated", the same call three times or more, without change; "error", of a tool, that several runs met;
+    "left out", calls that hardly any successful run of the same task makes; "recipe", what solves an error.
 
     Args:
         labelled: Runs by which it is known what successful ones of a task call, with their families.
         principles: Among which are the recipes.
     """
-    usual = _usual_tools(labelled)
-    repeated: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
-    left_out: defaultdict[ToolName, _Tally] = defaultdict(_Tally)
+    rows: list[ReportRow] = []
+    for found in (_repeated(runs), _errors(runs), _left_out(runs, labelled)):
+        rows += sorted(found, key=lambda row: (-row.counts["calls"], row.name, row.text))[:MOST_ROWS]
+    return rows + _recipes(principles)
+
+
+def _row(
+    kind: str, tool: ToolName, calls: _CallsOfRuns, what: str, after: str, went_on: Sequence[str] = ()
+) -> ReportRow:
+    """Such as 'pay failed "no card": 12 calls in 4 runs, 31 s, about 2,000 tokens of results; 3 of these runs failed'.
+
+    Tokens are an estimate, seconds those of calls whose latency is recorded.
+    """
+    runs = {run.id: run for _, run in calls}
+    counts: dict[str, float] = {"calls": len(calls), "runs": len(runs)}
+    cost = f"{count_of(len(calls), 'call')} in {count_of(len(runs), 'run')}"
+    latencies = [call.latency_s for call, _ in calls if call.latency_s is not None]
+    if latencies:
+        counts["seconds"] = sum(latencies)
+        cost += f", {counts['seconds']:,.0f} s"
+    tokens = sum(estimate_tokens(call.result or "") for call, _ in calls)
+    if tokens:
+        counts["tokens"] = tokens
+        cost += f", about {count_of(tokens, 'token')} of results"
+    shown: list[ShownRun] = []
+    for run in sorted(runs.values(), key=lambda run: run.outcome.success is not False)[:SHOWN_RUNS]:
+        shown.append(ShownRun(run.id, on_one_line(cut(request_of(run), REQUEST_CHARS))))
+    return ReportRow(tool, f"{what}: {cost}{after}", went_on, shown, kind, counts)
+
+
+def _repeated(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
+    """Calls that were made before with the same arguments and gave the same, where that happened often in a run."""
+    wasted: defaultdict[ToolName, _CallsOfRuns] = defaultdict(list)
     for run in runs:
-        calls = list(run.calls())
-        for call in _without_change(calls):
-            repeated[call.name].calls.append((call, run))
-        if run.id in usual:
-            for call in calls:
-                if call.name not in usual[run.id]:
-                    left_out[call.name].calls.append((call, run))
-    often = {tool: tally for tool, tally in left_out.items() if len(tally.runs) >= FEWEST_RUNS}
-    return Waste(
-        runs=len(runs),
-        repeated=_most(
-            tally.row(tool, " called three times or more without change", " too many")
-            for tool, tally in repeated.items()
-        ),
-        errors=_most(_errors(runs)),
-        left_out=_most(
-            tally.row(tool, "", "; successful runs of these tasks do without") for tool, tally in often.items()
-        ),
-        recipes=tuple(_recipes(principles)),
-    )
+        same: defaultdict[tuple[str, str, str | None], list[ToolCall]] = defaultdict(list)
+        for call in run.calls():
+            same[call.name, json.dumps(call.arguments, sort_keys=True, default=str), call.result].append(call)
+        for equal in same.values():
+            if len(equal) >= REPEATED:
+                wasted[equal[0].name] += [(call, run) for call in equal[1:]]
+    for tool, calls in wasted.items():
+        yield _row("repeated", tool, calls, " called three times or more without change", " too many")
 
 
-def _errors(runs: Sequence[Trajectory]) -> Iterator[WastedCalls]:
+def _errors(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
     """The errors that several runs met, each by its last telling line, without numbers, ids and paths."""
-    errors: defaultdict[tuple[ToolName, str], _Tally] = defaultdict(_Tally)
+    errors: defaultdict[tuple[ToolName, str], _CallsOfRuns] = defaultdict(list)
+    # Of each error by what ended it the runs, and whether they succeeded.
+    ends: defaultdict[tuple[ToolName, str], defaultdict[str, dict[str, bool]]]
+    ends = defaultdict(lambda: defaultdict(dict))
     for run in runs:
         calls = list(run.calls())
         for at, call in enumerate(calls):
             if call.error:
-                tally = errors[call.name, next(iter(errors_of(call)), "")]
-                tally.calls.append((call, run))
-                tally.ends[_end_of(calls, at)][run.id] = bool(run.outcome.success)
-    for (tool, message), tally in errors.items():
-        if len(tally.runs) < FEWEST_RUNS:
+                error = call.name, next(iter(errors_of(call)), "")
+                errors[error].append((call, run))
+                ends[error][_end_of(calls, at)][run.id] = bool(run.outcome.success)
+    for (tool, message), calls in errors.items():
+        failed = {run.id: run.outcome.success is False for _, run in calls}
+        if len(failed) < FEWEST_RUNS:
             continue
-        ends: list[str] = []
-        for how in sorted(tally.ends, key=lambda how: (-len(tally.ends[how]), how))[:MOST_ENDS]:
-            ended = tally.ends[how]
-            ends.append(f"{how} in {count_of(len(ended), 'run')}, of which {sum(ended.values()):,} succeeded")
-        failed = list(tally.runs.values()).count(False)
+        by_end = ends[tool, message]
+        how: list[str] = []
+        for end in sorted(by_end, key=lambda end: (-len(by_end[end]), end))[:MOST_ENDS]:
+            won = sum(by_end[end].values())
+            how.append(f"{end} in {count_of(len(by_end[end]), 'run')}, of which {won:,} succeeded")
         what = f' failed "{message}"' if message else " failed"
-        yield tally.row(tool, what, f"; {failed:,} of these runs failed", f"it {'; '.join(ends)}")
-
-
-def _recipes(principles: Iterable[StoredLesson]) -> list[str]:
-    """What solved errors, with the exact call, as lessons say it."""
-    found: list[str] = []
-    for stored in principles:
-        if stored.row.live and any(triple.predicate == SOLVED_BY for triple in stored.row.triples):
-            lesson = Principle.of(stored.row)
-            found.append(f"{lesson.text} ({lesson.worked} of {lesson.tried} runs)")
-    return found[:MOST_ROWS]
-
-
-def _most(rows: Iterable[WastedCalls]) -> tuple[WastedCalls, ...]:
-    return tuple(sorted(rows, key=lambda row: (-row.calls, row.tool, row.why))[:MOST_ROWS])
-
-
-def _usual_tools(labelled: Sequence[LabelledRun]) -> dict[str, set[ToolName]]:
-    """By run the tools that successful runs of its family call, where several succeeded; and those that help some."""
-    usual: dict[str, set[ToolName]] = {}
-    for members in by_family(labelled).values():
-        won = [run for run in members if run.won]
-        if len(won) < FEWEST_RUNS:
-            continue
-        tried = Counter(chain.from_iterable(set(run.calls) for run in members))
-        callers = Counter(chain.from_iterable(set(run.calls) for run in won))
-        tools = set[ToolName]()
-        for tool, number in callers.items():
-            # A call that few runs need is no waste if they succeed as often as the others.
-            helps = number * len(members) >= len(won) * tried[tool]
-            if helps or number >= RARE * len(won):
-                tools.add(tool)
-        usual.update(dict.fromkeys([run.id for run in members], tools))
-    return usual
-
-
-def _without_change(calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
-    """The calls of a run that were made before with the same arguments and gave the same, where that happened often."""
-    same: defaultdict[tuple[str, str, str | None], list[ToolCall]] = defaultdict(list)
-    for call in calls:
-        same[call.name, json.dumps(call.arguments, sort_keys=True, default=str), call.result].append(call)
-    for equal in same.values():
-        if len(equal) >= REPEATED:
-            yield from equal[1:]
+        after = f"; {sum(failed.values()):,} of these runs failed"
+        yield _row("error", tool, calls, what, after, [f"it {'; '.join(how)}"])
 
 
 def _end_of(calls: Sequence[ToolCall], at: int) -> str:
@@ -210,3 +129,45 @@ def _end_of(calls: Sequence[ToolCall], at: int) -> str:
             return "worked with other arguments"
         before = call
     return "never worked again"
+
+
+def _left_out(runs: Iterable[Trajectory], labelled: Iterable[LabelledRun]) -> Iterator[ReportRow]:
+    """Calls that hardly any successful run of the same task makes, where several runs make them."""
+    usual: dict[str, set[ToolName]] = {}
+    for members in by_family(labelled).values():
+        if sum(run.won for run in members) >= FEWEST_RUNS:
+            usual.update(dict.fromkeys([run.id for run in members], _usual_tools(members)))
+    wasted: defaultdict[ToolName, _CallsOfRuns] = defaultdict(list)
+    for run in runs:
+        if run.id in usual:
+            for call in run.calls():
+                if call.name not in usual[run.id]:
+                    wasted[call.name].append((call, run))
+    for tool, calls in wasted.items():
+        if len({run.id for _, run in calls}) >= FEWEST_RUNS:
+            yield _row("left out", tool, calls, "", "; successful runs of these tasks do without")
+
+
+def _usual_tools(members: Sequence[LabelledRun]) -> set[ToolName]:
+    """The tools that successful runs of a family call, and those that help some."""
+    won = [run for run in members if run.won]
+    tried = Counter(chain.from_iterable(set(run.calls) for run in members))
+    callers = Counter(chain.from_iterable(set(run.calls) for run in won))
+    tools = set[ToolName]()
+    for tool, number in callers.items():
+        # A call that few runs need is no waste if they succeed as often as the others.
+        helps = number * len(members) >= len(won) * tried[tool]
+        if helps or number >= RARE * len(won):
+            tools.add(tool)
+    return tools
+
+
+def _recipes(principles: Iterable[StoredLesson]) -> list[ReportRow]:
+    """What solved errors, with the exact call, as lessons say it."""
+    found: list[ReportRow] = []
+    for stored in principles:
+        if stored.row.live and any(triple.predicate == SOLVED_BY for triple in stored.row.triples):
+            lesson = Principle.of(stored.row)
+            text = f": {lesson.text} ({lesson.worked} of {lesson.tried} runs)"
+            found.append(ReportRow("what solved it", text, kind="recipe"))
+    return found[:MOST_ROWS]

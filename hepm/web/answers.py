@@ -90,12 +90,8 @@ class ReportGiven(TypedDict):
     lately: float | None
     saved: int
     twice: int
-    weeks: list[Object]
     forks: list[Object]
-    requests: list[Object]
-    waste: Object
-    tools: list[Object]
-    spoken: Object
+    sections: list[Object]
     advice: list[str]
 
 

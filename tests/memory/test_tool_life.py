@@ -202,7 +202,7 @@ def test_the_command_line_names_marks_and_changes_of_tools(tmp_path: Path) -> No
             runs[100:], tools=[Tool("search_api", "Finds.", {"properties": {"day": {}}, "required": ["day"]})]
         )
     said = quick("tool", "list", "--store", store).out
-    assert "fails now, in 6 of its last 6 runs (4% before)" in said
+    assert "fails now, in 6 of its last 6 runs (4 % before)" in said
     assert "now required: day; removed: q" in said
     renamed = quick("tool", "alias", "login", "sign_in", "--rename", "--store", store)
     assert renamed.out == "login is called sign_in now\n"

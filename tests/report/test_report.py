@@ -14,7 +14,8 @@ import pytest
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.report.report import Report
-from hepm.report.text import markdown_lines, terminal_lines
+from hepm.report.rows import ReportRow
+from hepm.report.text import report_lines
 from hepm.types import TRIAL
 from tests.faults.command import hepm, quick
 from tests.report.desk import RIGHT, THINGS, desk_run, desk_runs
@@ -53,9 +54,7 @@ def test_each_mistake_is_a_fork_with_its_condition_and_what_worked_instead(found
 def test_a_fork_tells_since_when_which_models_and_runs_of_each_side_to_open(desk: Memory, found: Report) -> None:
     for fork in found.forks:
         assert set(fork.models) == {"small", "large"}
-        assert fork.since is not None
-        assert fork.latest is not None
-        assert fork.since < fork.latest
+        assert re.fullmatch(r"since \d{4}-\d\d-\d\d, last on \d{4}-\d\d-\d\d", fork.when)
         assert fork.stands_out
         for tally, won in ((fork.mistakes[0], False), (fork.ways[0], True)):
             assert len(tally.shown) == 2
@@ -78,7 +77,7 @@ def test_a_fork_shows_a_failed_and_a_successful_run_that_are_alike_at_the_step_w
         assert f'"status": "{fork.where.split()[-1]}"' in failed.before
         assert failed.call.startswith(f"{fork.mistakes[0].tool}(id=")
         assert worked.call.startswith(f"{fork.ways[0].tool}(id=")
-        lines = list(terminal_lines(found))
+        lines = list(report_lines(found))
         assert any(failed.run.id in line and failed.before in line and failed.call in line for line in lines)
 
 
@@ -122,7 +121,7 @@ def test_the_runs_beside_a_fork_were_lost_by_its_call_and_saved_by_the_other_one
 
 
 def test_the_first_sentence_says_the_sum_of_the_rows_without_what_stands_in_two(desks: Memory) -> None:
-    first, *lines = terminal_lines(desks.report(), every=True)
+    first, *lines = report_lines(desks.report(), every=True)
     rows = [int(found[1]) for line in lines if (found := re.match(r"  about (\d+) \(\d+ to \d+\) lost ", line))]
     named = re.search(r"about (\d+) of .* at (\d+) places that other runs passed(?:, (\d+) of them at several)?", first)
     assert named is not None
@@ -132,27 +131,10 @@ def test_the_first_sentence_says_the_sum_of_the_rows_without_what_stands_in_two(
 
 def test_a_task_is_named_with_its_environment(desks: Memory) -> None:
     report = desks.report()
-    tasks = [fork.where for fork in report.forks if fork.task] + [kind.name for kind in report.requests if kind.task]
+    tasks = [fork.where for fork in report.forks if fork.task]
+    tasks += [row.name for row in rows_of(report, "Requests that fail") if row.name.startswith("task")]
     assert tasks
     assert all(re.search(r"task \d+ of (airline|retail)\b", name) for name in tasks)
-
-
-def test_a_fork_says_what_its_lost_calls_answered_where_most_say_the_same(tmp_path: Path) -> None:
-    def refused(run: Trajectory) -> Trajectory:
-        *turns, last = run.turns
-        (call,) = last.calls
-        thing = run.turns[0].text.split()[3]
-        answers = {"return_items": f"Error: order {run.id} is not delivered", "cancel_order": f"Error: no {thing} left"}
-        if run.outcome.success:
-            return run
-        return replace(run, turns=(*turns, replace(last, calls=(replace(call, result=answers[call.name]),))))
-
-    returned, cancelled = sorted(report_of(tmp_path, *map(refused, desk_runs())).forks, key=lambda fork: fork.where)[
-        ::-1
-    ]
-    assert returned.answer == 'return_items answered "order desk-… is not delivered" in 12 of 12 lost runs'
-    assert not cancelled.answer, "each of them said something else"
-    assert not report_of(tmp_path, *desk_runs(90)).forks[0].answer, "they all answered that it is done"
 
 
 def test_secrets_in_calls_are_not_shown_beside_a_fork(tmp_path: Path) -> None:
@@ -240,8 +222,8 @@ def test_equal_ids_of_tasks_in_two_environments_are_two_tasks(tmp_path: Path) ->
     ]
     found = report_of(tmp_path, *runs)
     assert not found.forks
-    (kind,) = found.requests
-    assert (kind.task, kind.failed, kind.runs) == ("7", 12, 12)
+    (row,) = rows_of(found, "Requests that fail")
+    assert (row.name.split(" (")[0], row.counts["failed"], row.counts["runs"]) == ("task 7 of flights", 12, 12)
 
 
 def test_warnings_at_the_start_of_two_environments_without_a_common_tool_are_two_forks(tmp_path: Path) -> None:
@@ -264,18 +246,23 @@ def test_what_depends_on_who_the_user_is_is_no_fork(tmp_path: Path) -> None:
         won = (user == "ann") == (tool == "mail")
         runs.append(trajectory(f"r{number}", "look", tool, success=won, user=user, task=f"t{number}"))
     found = report_of(tmp_path, *runs)
-    assert not any("ann" in line or "bob" in line for line in terminal_lines(found))
+    assert not any("ann" in line or "bob" in line for line in report_lines(found))
 
 
 # Requests, waste, tools, what memory did
 
 
+def rows_of(report: Report, heading: str) -> list[ReportRow]:
+    """The rows of a section; none where the report lacks it."""
+    return [row for section in report.sections if section.heading == heading for row in section.rows]
+
+
 def test_a_task_that_no_run_solved_is_named_by_words_that_another_request_shares(tmp_path: Path) -> None:
     runs = [trajectory(f"w{n}", "look", "buy", task=f"t{n % 9}", goal=f"buy a lamp {n % 9}") for n in range(27)]
     runs += [trajectory(f"h{n}", "look", "sing", success=False, task="hard", goal="lamp for zorro") for n in range(4)]
-    (kind,) = report_of(tmp_path, *runs).requests
-    assert kind.never_solved
-    assert (kind.words, kind.tried) == (("lamp",), ("look", "sing"))
+    (row,) = rows_of(report_of(tmp_path, *runs), "Requests that fail")
+    assert (row.name, row.below) == ('task hard of shop ("lamp")', ["tried: look, sing"])
+    assert row.text.startswith(": never solved in 4 runs")
 
 
 def test_a_request_without_words_of_a_user_is_not_quoted(tmp_path: Path) -> None:
@@ -287,7 +274,7 @@ def test_a_request_without_words_of_a_user_is_not_quoted(tmp_path: Path) -> None
     ]
     with Memory.open(tmp_path / "m.hepm") as memory:
         memory.ingest([*lost, *won])
-        lines = list(terminal_lines(memory.report()))
+        lines = list(report_lines(memory.report()))
     assert [line.strip() for line in lines if line.strip().startswith("run lost")] == ["run lost 4"]
 
 
@@ -297,9 +284,9 @@ def test_words_whose_requests_fail_far_more_often_name_a_kind(tmp_path: Path) ->
         hard = number % 3 == 0
         goal = f"please {'insure' if hard else 'send'} parcel {'abcdefghij'[number % 10] * 4}"
         runs.append(trajectory(f"r{number}", "look", "send", success=not hard, goal=goal, task=f"t{number}"))
-    (kind, *_) = report_of(tmp_path, *runs).requests
-    assert kind.words[0] == "insure"
-    assert (kind.failed, kind.runs) == (20, 20)
+    (row, *_) = rows_of(report_of(tmp_path, *runs), "Requests that fail")
+    assert row.name.startswith('requests that say "insure"')
+    assert (row.counts["failed"], row.counts["runs"]) == (20, 20)
 
 
 def with_calls(name: str, *calls: ToolCall, success: bool = True, task: str = "t") -> Trajectory:
@@ -310,10 +297,11 @@ def with_calls(name: str, *calls: ToolCall, success: bool = True, task: str = "t
 def test_equal_calls_with_equal_results_are_waste_from_the_third_on(tmp_path: Path) -> None:
     same = ToolCall("poll", {"id": 1}, "pending", latency_s=2.0)
     other = [ToolCall("poll", {"id": 1}, f"{number} %") for number in range(5)]
-    waste = report_of(tmp_path, with_calls("loops", same, same, same, same), with_calls("moves on", *other)).waste
-    (row,) = waste.repeated
-    assert (row.tool, row.calls, row.runs, row.seconds) == ("poll", 3, 1, 6.0)
-    assert [run.id for run in row.shown] == ["loops"]
+    report = report_of(tmp_path, with_calls("loops", same, same, same, same), with_calls("moves on", *other))
+    (row,) = rows_of(report, "Waste")
+    assert (row.kind, row.name) == ("repeated", "poll")
+    assert row.counts == {"calls": 3, "runs": 1, "seconds": 6.0, "tokens": row.counts["tokens"]}
+    assert [run.id for run in row.runs] == ["loops"]
 
 
 def test_an_error_is_told_with_what_ended_it(tmp_path: Path) -> None:
@@ -321,44 +309,43 @@ def test_an_error_is_told_with_what_ended_it(tmp_path: Path) -> None:
     mended = ToolCall("deploy", {"to": "b"}, "done", error=False)
     runs = [with_calls(f"r{n}", failed, ToolCall("stop", {"port": n}, "ok"), mended) for n in range(3)]
     runs += [with_calls(f"s{n}", failed, mended, success=False) for n in range(2)]
-    (row,) = report_of(tmp_path, *runs).waste.errors
-    assert (row.tool, row.runs) == ("deploy", 5)
-    assert row.why.startswith(' failed "port … is already in use": 5 calls in 5 runs, about ')
-    assert row.why.endswith("; 2 of these runs failed")
-    assert row.went_on == (
+    (row,) = rows_of(report_of(tmp_path, *runs), "Waste")
+    assert (row.kind, row.name, row.counts["runs"]) == ("error", "deploy", 5)
+    assert row.text.startswith(' failed "port … is already in use": 5 calls in 5 runs, about ')
+    assert row.text.endswith("; 2 of these runs failed")
+    assert row.below == [
         "it worked after stop in 3 runs, of which 3 succeeded; "
         "worked with other arguments in 2 runs, of which 0 succeeded"
-    )
+    ]
 
 
 def test_calls_that_successful_runs_of_the_task_leave_out_are_waste(tmp_path: Path) -> None:
     runs = [trajectory(f"w{n}", "look", "buy", task="t") for n in range(5)]
     runs += [trajectory(f"l{n}", "look", "sing", "buy", success=False, task="t") for n in range(3)]
-    (row,) = report_of(tmp_path, *runs).waste.left_out
-    assert (row.tool, row.calls, row.runs) == ("sing", 3, 3)
+    (row,) = rows_of(report_of(tmp_path, *runs), "Waste")
+    assert (row.kind, row.name, row.counts["calls"], row.counts["runs"]) == ("left out", "sing", 3, 3)
 
 
 def test_a_call_that_few_successful_runs_need_is_no_waste(tmp_path: Path) -> None:
     runs = [trajectory(f"w{n}", "look", "buy", success=n > 3, task="t") for n in range(25)]
     runs += [trajectory(f"h{n}", "look", "hold", "buy", task="t") for n in range(4)]
-    assert report_of(tmp_path, *runs).waste.left_out == ()
+    assert rows_of(report_of(tmp_path, *runs), "Waste") == []
 
 
 @pytest.mark.parametrize("lost", [3, 5])
 def test_a_task_is_never_solved_only_if_chance_hardly_explains_it(tmp_path: Path, lost: int) -> None:
     runs = [trajectory(f"o{n}", "look", success=n % 2 == 0, task=f"other {n % 5}", goal="find it") for n in range(30)]
     runs += [trajectory(f"l{n}", "look", success=False, task="hard", goal="mend the lamp") for n in range(lost)]
-    found = [kind.task for kind in report_of(tmp_path, *runs).requests]
-    assert ("hard" in found) is (lost == 5)
+    found = [row.name.split(" (")[0] for row in rows_of(report_of(tmp_path, *runs), "Requests that fail")]
+    assert ("task hard of shop" in found) is (lost == 5)
 
 
 def test_a_tool_that_was_offered_and_never_called_is_told(tmp_path: Path) -> None:
     from hepm import Tool
 
     run = replace(trajectory("r", "look", "buy"), tools=(Tool("look"), Tool("audit", "checks all")))
-    told = {tool.name: tool for tool in report_of(tmp_path, run).tools}
-    assert told["audit"].uncalled
-    assert not told["look"].remarkable
+    told = [(row.name, row.text) for row in rows_of(report_of(tmp_path, run), "Tools")]
+    assert told == [("audit", ": offered and never called")]
 
 
 def test_the_receipt_says_what_memory_turned_by_the_control_arm_and_week_by_week(tmp_path: Path) -> None:
@@ -371,19 +358,22 @@ def test_the_receipt_says_what_memory_turned_by_the_control_arm_and_week_by_week
             f"r{number}", "look", "buy", success=won, task=f"t{number % 7}", ended_at=1.76e9 + 6_000 * number
         )
         runs.append(replace(run, tags=tags))
-    spoken = report_of(tmp_path, *runs).spoken
-    assert spoken.receipt.startswith("300 sessions had memory; by the control arm it turned about ")
-    assert "failures into successes" in spoken.receipt
-    assert sum(week.with_memory for week in spoken.weeks) == 300
-    assert all(week.turned is not None for week in spoken.weeks)
+    row = rows_of(report_of(tmp_path, *runs), "What memory did")[1]
+    assert row.name.startswith("300 sessions had memory; by the control arm it turned about ")
+    assert "failures into successes" in row.name
+    weeks = [
+        re.fullmatch(r"week of [\d-]+: (\d+) with memory, \d+ succeeded.*; about \+.*", week) for week in row.below
+    ]
+    assert sum(int(week[1]) for week in weeks if week) == 300
+    assert all(weeks)
 
 
 # Texts
 
 
 def test_markdown_and_terminal_tell_the_same_rows(found: Report) -> None:
-    markdown = "\n".join(markdown_lines(found))
-    for line in terminal_lines(found):
+    markdown = "\n".join(report_lines(found, markdown=True))
+    for line in report_lines(found):
         assert line.strip().removesuffix(": --all") in markdown
 
 
@@ -394,11 +384,11 @@ def test_texts_of_runs_form_no_html_links_or_hidden_characters(tmp_path: Path) -
     runs = [trajectory(f"h{n}", "look", HOSTILE, success=False, task=HOSTILE, goal=HOSTILE) for n in range(4)]
     runs += [trajectory(f"w{n}", "look", "buy", task=f"t{n}", goal="buy") for n in range(8)]
     found = report_of(tmp_path, *runs)
-    markdown = "\n".join(markdown_lines(found, every=True))
+    markdown = "\n".join(report_lines(found, every=True, markdown=True))
     assert "alert" in markdown
     assert "<script" not in markdown
     assert "](javascript" not in markdown
-    assert "\u202e" not in markdown + "\n".join(terminal_lines(found, every=True))
+    assert "\u202e" not in markdown + "\n".join(report_lines(found, every=True))
 
 
 # The command line

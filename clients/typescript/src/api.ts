@@ -121,12 +121,8 @@ export interface ReportGiven {
   lately: number | null;
   saved: number;
   twice: number;
-  weeks: Array<Record<string, unknown>>;
   forks: Array<Record<string, unknown>>;
-  requests: Array<Record<string, unknown>>;
-  waste: Record<string, unknown>;
-  tools: Array<Record<string, unknown>>;
-  spoken: Record<string, unknown>;
+  sections: Array<Record<string, unknown>>;
   advice: Array<string>;
 }
 

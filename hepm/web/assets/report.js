@@ -34,7 +34,6 @@ function forkRow(fork) {
       make("div", {}, ...fork.mistakes.map((tally, at) => side(tally, true, at ? null : step("failed")))),
       make("div", {}, ...(fork.stands_out || !fork.ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...fork.ways.map((tally, at) => side(tally, false, at ? null : step("worked"))), ...(none ? [make("p", { class: "none" }, none)] : [])),
     ),
-    ...(fork.answer ? [make("p", { class: "about", dir: "auto" }, fork.answer)] : []),
     ...(about ? [make("p", { class: "about", dir: "auto" }, about)] : []),
     ...(fork.line ? [make("p", { class: "line", dir: "auto" }, ...withCode(fork.line))] : []),
   );
@@ -46,24 +45,11 @@ function textRow({ name, text, below, runs }) {
   return make("li", {}, make("p", { dir: "auto" }, ...said), ...below.map((line) => make("p", { class: "reason", dir: "auto" }, line)), ...(runs.length ? [runButtons(runs)] : []));
 }
 
-/** Successes and failures week by week, as bars. */
-function weekBars(weeks) {
-  const most = Math.max(...weeks.map(({ succeeded, failed }) => succeeded + failed));
-  const bars = weeks.map(({ monday, succeeded, failed }) => {
-    const [won, lost] = [make("i", { class: "won" }), make("i", { class: "lost" })];
-    won.style.height = `${(60 * succeeded) / most}px`;
-    lost.style.height = `${(60 * failed) / most}px`;
-    return make("li", { title: `week of ${monday}: ${asCount(succeeded)} succeeded, ${asCount(failed)} failed` }, lost, won);
-  });
-  return make("ol", { class: "weeks", "aria-label": "Runs by week" }, ...bars);
-}
-
 /** The report as elements, the most useful first. */
 function reportParts(report) {
-  const { forks, sections, weeks } = report;
+  const { forks, sections } = report;
   return [
     make("p", { class: "lead", dir: "auto" }, report.sentence),
-    ...(weeks.length > 1 ? [weekBars(weeks), make("p", { class: "about" }, `Runs by the week in which they ended, from ${weeks[0].monday} on: blue succeeded, orange failed.`)] : []),
     ...section("Where runs were lost", "beyond what the alternative would have lost, with a 90 % interval; orange: the call that failed; blue: what was right there, even if something later lost the run", forks, forkRow, "cards"),
     ...sections.flatMap(({ heading: title, remark, rows }) => section(title, remark, rows, textRow)),
   ];
