@@ -58,14 +58,6 @@ _RELATIONSHIPS: Final = {
 }
 
 
-class Relationship(NamedTuple):
-    """A relationship type, from nodes with any of its sources as label to nodes with any of its targets."""
-
-    sources: tuple[str, ...]
-    targets: tuple[str, ...]
-    properties: Properties
-
-
 def _properties(text: str) -> Properties:
     """Properties by name, of a text such as "id string, day string"; the empty text has none."""
     properties: dict[str, PropertyType] = {}
@@ -76,17 +68,7 @@ def _properties(text: str) -> Properties:
     return properties
 
 
-def _relationships() -> dict[str, Relationship]:
-    relationships: dict[str, Relationship] = {}
-    for (sources, name, targets), text in _RELATIONSHIPS.items():
-        relationships[name] = Relationship(tuple(sources.split("|")), tuple(targets.split("|")), _properties(text))
-    return relationships
-
-
 NODES: Final[Mapping[str, Properties]] = {label: _properties(text) for label, text in _NODES.items()}
-RELATIONSHIPS: Final[Mapping[str, Relationship]] = _relationships()
-
-
 OF_EVERY_KIND: Final = NODES["Experience"].keys() & NODES["Principle"].keys() & NODES["Notes"].keys()
 """Properties that the nodes of lessons of all kinds have."""
 
@@ -100,9 +82,9 @@ class Table(NamedTuple):
 
 def _tables() -> tuple[Table, ...]:
     tables = [Table(label) for label in NODES]
-    for name, relationship in RELATIONSHIPS.items():
+    for sources, name, targets in _RELATIONSHIPS:
         # The embedded engine has one table for each pair of labels.
-        for ends in product(relationship.sources, relationship.targets):
+        for ends in product(sources.split("|"), targets.split("|")):
             tables.append(Table(name, ends))
     return tuple(tables)
 
@@ -113,8 +95,8 @@ TABLES: Final = _tables()
 
 def _all_properties() -> dict[str, Properties]:
     properties = dict(NODES)
-    for name, relationship in RELATIONSHIPS.items():
-        properties[name] = relationship.properties
+    for (_, name, _), text in _RELATIONSHIPS.items():
+        properties[name] = _properties(text)
     return properties
 
 

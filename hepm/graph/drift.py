@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, lgamma
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from hepm.text import percent
 
@@ -67,19 +67,14 @@ class Observation(NamedTuple):
     Attributes:
         labelled: Whether the run has an outcome.
         token: Name of the token that recorded it at a server; "" if none did.
-        day: On which it ended, counted from 1970.
+        ended: When it ended, Unix seconds.
     """
 
     failed: bool
     labelled: bool
     token: str
     model: str
-    day: int
-
-    @classmethod
-    def of(cls, failed: Any, labelled: Any, token: str, model: str, ended: float) -> Self:
-        """From what a store holds."""
-        return cls(failed, labelled, token, model, int(ended // _DAY_S))
+    ended: float
 
 
 def vouched_drift(latest: Sequence[Observation]) -> Drift | None:
@@ -107,7 +102,7 @@ def _vouched(latest: Sequence[Observation], recent: int) -> bool:
     tokens = {run.token for run in latest if run.token}
     if len(tokens) > 1:
         return len({run.token for run in failed}) > 1
-    return len({(run.model, run.day) for run in failed}) > 1
+    return len({(run.model, run.ended // _DAY_S) for run in failed}) > 1
 
 
 def drift_of(latest: str) -> Drift | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from hepm.errors import InputError
@@ -88,11 +89,6 @@ class Store(ABC):
     def header(self) -> Header:
         """Read from the store on each access."""
 
-    @property
-    @abstractmethod
-    def secret(self) -> str:
-        """A random text of this store that no client knows; made when it is first asked for, and then kept."""
-
     @abstractmethod
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
@@ -142,6 +138,17 @@ class Store(ABC):
     def lessons(self) -> LessonStore:
         """Lessons from the runs."""
         return LessonStore(self)
+
+    @property
+    def secret(self) -> str:
+        """A random text of this store that no client knows; made when it is first asked for, and then kept."""
+        made = {"secret": token_hex(16)}
+        while True:
+            for (secret,) in self.read("secret", namespace=""):
+                if secret is not None:
+                    return secret
+            # Another process may be first: its secret stays.
+            self.write("", lambda write: write.write("make_secret", [made]))
 
     # Writing
 
@@ -477,7 +484,7 @@ class Store(ABC):
             # Most tools have not begun to fail: the sources of their runs need not be read.
             if drift_of(latest) is not None:
                 rows = self.read("outcomes_of_tool", namespace=namespace, tool=tool, most=MOST_RUNS)
-                drifts[tool] = vouched_drift([Observation.of(*row) for row in rows])
+                drifts[tool] = vouched_drift(list(map(Observation._make, rows)))
         return drifts
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:

@@ -68,7 +68,7 @@ def test_the_chance_is_that_of_the_beta_binomial_distribution() -> None:
 
 def seen(codes: str, *, labelled: bool = True, token: str = "", model: str = "m", day: int = 0) -> list[Observation]:
     """Runs newest first, "1" for one that failed."""
-    return [Observation(code == "1", labelled, token, model, day) for code in codes]
+    return [Observation(code == "1", labelled, token, model, 86_400.0 * day) for code in codes]
 
 
 HONEST = [*seen("0" * 100, model="m"), *seen("0" * 100, model="n")]

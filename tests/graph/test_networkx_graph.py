@@ -11,7 +11,7 @@ import networkx as nx
 import pytest
 
 from hepm import START, Memory, Tool
-from hepm.cypher.model import RELATIONSHIPS
+from hepm.cypher.model import TABLES
 from hepm.errors import InputError
 from hepm.experience.lessons import Notes
 from hepm.graph.lessons.rows import Parent, Uses
@@ -68,7 +68,7 @@ def test_nodes_and_edges_are_those_that_cypher_finds_in_the_same_memory(memory: 
             nodes[key_of(node)] = {"label": label, **told(node["properties"])}  # type: ignore[index]
     del nodes["unused"]
     for type in ("NEXT", "AFTER", "BEFORE", "ABOUT", "EVOLVED_FROM", "REVISES"):
-        sources = "|".join(RELATIONSHIPS[type].sources)
+        sources = "|".join(dict.fromkeys(table.ends[0] for table in TABLES if table.name == type and table.ends))
         found = memory.cypher(f"MATCH (a:{sources} {{namespace: $namespace}})-[r:{type}]->(b) RETURN a, r, b")
         for a, r, b in found.rows:
             edge = edges.setdefault((key_of(a), key_of(b)), told(r["properties"]))  # type: ignore[index]

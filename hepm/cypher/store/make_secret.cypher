@@ -1,6 +1,6 @@
 // Give the memory a secret, unless it has one.
-// Params:  $secret string
+// Params:  $rows list of {secret}
 // Index:   memory_key
+UNWIND $rows AS row
 MATCH (m:Memory {key: 'memory'})
-SET m.writing = true
-WITH m SET m.secret = coalesce(m.secret, $secret)
+SET m.secret = coalesce(m.secret, row.secret)

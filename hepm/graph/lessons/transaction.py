@@ -303,8 +303,6 @@ class LessonTransaction:
             vectors = dict(zip(texts, embedder.embed(texts), strict=True))
             self._write.write("drop_lesson_vectors")
             self._write.write("count_removal")
-        # About runs that are gone, as a killed process may have left them.
-        self._write.write("drop_orphan_answers")
         self._write.put_lessons(rows, vectors)
         self._put_exposures(self._settled(exposures_of(self._write.rows("showings"))))
         self._write.write("set_uses", [{"lesson": row.id, **row.prior._asdict()} for row in rows])

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVa
 from hepm.errors import StoreUnavailableError
 from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift
-from hepm.graph.rows import EdgeRow, Marks, RevisionChange, Row
+from hepm.graph.rows import EdgeRow, Marks, RevisionChange, Row, batches
 from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
 from hepm.types import START, Evidence, FailedWay, ToolName
@@ -165,7 +166,7 @@ class NamespaceMirror:
         """Add to what a snapshot knows of some tools what was not read yet, if the store answers."""
         missing = [tool for tool in tools if tool not in known]
         if missing and not snapshot.whole:
-            known.update(self._read_if_reachable(lambda: read(missing)) or {})
+            known.update(self._read_if_reachable(partial(read, missing)) or {})
 
     def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[Row]:
         """The outgoing edges of a tool, by target."""
@@ -280,15 +281,12 @@ class NamespaceMirror:
 
     def evidence_of(self, edges: Sequence[Edge], *, summaries: bool = True) -> list[Evidence]:
         """Runs and summaries behind each edge, read from the store in bulk."""
-        evidence: list[Evidence] = []
         most = {"runs": EVIDENCE_RUNS, "summaries": EVIDENCE_SUMMARIES if summaries else 0}
-        try:
-            for start in range(0, len(edges), _EDGES_AT_ONCE):
-                evidence += self.store.evidence(edges[start : start + _EDGES_AT_ONCE], namespace=self.name, **most)
-        except StoreUnavailableError as error:
-            _log.warning("the runs behind a suggestion cannot be read for now: %s", error)
-        unread = len(edges) - len(evidence)
-        return evidence + [Evidence()] * unread
+        evidence: list[Evidence] = []
+        for part in batches(edges, _EDGES_AT_ONCE):
+            read = partial(self.store.evidence, part, namespace=self.name, **most)
+            evidence += self._read_if_reachable(read) or [Evidence()] * len(part)
+        return evidence
 
     def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Read again what later revisions changed; idempotent. What is computed from runs waits for `update`."""

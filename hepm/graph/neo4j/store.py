@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -114,13 +113,6 @@ class Neo4jStore(Store):
         """The properties of the node :Memory, read from the member of a cluster that takes the writes."""
         # Of the member that takes the writes: what another process has committed is known here, and in later reads.
         return Header(*self._connection.read("memory", newest=True)[0])
-
-    @property
-    def secret(self) -> str:
-        """Kept on the node :Memory."""
-        if self._connection.read("secret", newest=True)[0][0] is None:
-            self._connection.write(lambda tx: run(tx, "make_secret", secret=secrets.token_hex(16)))
-        return str(self._connection.read("secret", newest=True)[0][0])
 
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()

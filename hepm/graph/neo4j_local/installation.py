@@ -10,11 +10,13 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from filelock import FileLock
 
 from hepm.errors import LocalServerError
 from hepm.graph.open_store import user_cache
@@ -93,7 +95,7 @@ def provide_jars(*, report: Report | None = None, say: Say = print) -> list[Path
     if _lacking(jars, cache):
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            with exclusive(cache / "lock", "another hepm fetches the same jars: waiting for it", say):
+            with FileLock(cache / "lock"):
                 _fetch(jars, cache, report, say)
         except LocalServerError:
             raise
@@ -102,23 +104,6 @@ def provide_jars(*, report: Report | None = None, say: Say = print) -> list[Path
                 f"the cache {cache} cannot be written ({error.strerror}): name another folder in HEPM_NEO4J_CACHE"
             ) from error
     return [cache / jar.path for jar in jars]
-
-
-@contextlib.contextmanager
-def exclusive(file: Path, waiting: str, say: Say) -> Generator[None]:
-    """Hold a lock file, which the system releases when the process ends; say `waiting` if another process holds it."""
-    import filelock
-
-    lock = filelock.FileLock(file)
-    try:
-        lock.acquire(blocking=False)
-    except filelock.Timeout:
-        say(waiting)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def sha256_of(file: Path) -> str | None:

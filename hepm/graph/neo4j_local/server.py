@@ -14,13 +14,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 import psutil
+from filelock import FileLock
 
 from hepm.errors import InputError, LocalServerError
 from hepm.graph.neo4j_local.installation import (
@@ -29,7 +30,6 @@ from hepm.graph.neo4j_local.installation import (
     VERSION,
     Report,
     Say,
-    exclusive,
     find_java,
     provide_jars,
 )
@@ -143,7 +143,7 @@ class LocalServer:
             LocalServerError: it cannot be fetched or started; nothing is left running.
         """
         self._make_folder()
-        with self._exclusive():
+        with FileLock(self._lock_file):
             settings, process = self._settings(), _find(self._mark)
             if process is None:
                 self._launch(settings, timeout_s)
@@ -158,14 +158,11 @@ class LocalServer:
 
     def stop(self, *, timeout_s: float = 60) -> bool:
         """Stop the server; returns False if it was not running. It is killed after `timeout_s`: committed data stay."""
-        with self._exclusive() if self._settings() else contextlib.nullcontext():
+        with FileLock(self._lock_file) if self._settings() else contextlib.nullcontext():
             process = _find(self._mark)
-            if process is not None and not _end(process, timeout_s=timeout_s):
-                self._say(f"it did not end within {timeout_s:g} s and was killed; committed data are safe")
+            if process is not None:
+                _end(process, timeout_s=timeout_s)
         return process is not None
-
-    def _exclusive(self) -> contextlib.AbstractContextManager[None]:
-        return exclusive(self._lock_file, "another hepm starts or stops it: waiting", self._say)
 
     def _make_folder(self) -> None:
         try:
@@ -223,8 +220,6 @@ class LocalServer:
         bolt, http = self._ports
         bolt = _choose_port(bolt, base.bolt_port, taken=http)
         http = _choose_port(http, base.http_port, taken=bolt)
-        if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
-            self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
         return ServerSettings(LINE, bolt, http, self._heap or base.heap, base.page_cache)
 
     def _configure(self, settings: ServerSettings, jars: list[Path]) -> None:
@@ -264,8 +259,7 @@ class LocalServer:
     def _await(self, process: psutil.Process, settings: ServerSettings, timeout_s: float, log_bytes: int = 0) -> None:
         until = time.monotonic() + timeout_s
         while _runs(process):
-            # Another program on the port must not see the password.
-            if _listens(process, (settings.bolt_port, settings.http_port)) and self._answers(settings.bolt_port):
+            if self._answers(settings.bolt_port):
                 return
             if time.monotonic() > until:
                 raise LocalServerError(
@@ -337,25 +331,16 @@ def _runs(process: psutil.Process) -> bool:
     return False
 
 
-def _listens(process: psutil.Process, ports: Collection[int]) -> bool:
-    """Whether a process listens on all of these ports."""
-    with contextlib.suppress(psutil.Error):
-        listening = [one for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
-        return {one.laddr.port for one in listening}.issuperset(ports)
-    return False
-
-
-def _end(process: psutil.Process, *, timeout_s: float) -> bool:
-    """Terminate a process, and kill it after `timeout_s`; returns False if it was killed."""
+def _end(process: psutil.Process, *, timeout_s: float) -> None:
+    """Terminate a process, and kill it after `timeout_s`."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process.terminate()
         until = time.monotonic() + timeout_s
         while _runs(process):
             if time.monotonic() > until:
                 process.kill()
-                return False
+                return
             time.sleep(0.05)
-    return True
 
 
 def _last_error(log: Path, *, since: int = 0) -> str | None:
@@ -393,8 +378,6 @@ def _choose_port(chosen: int | None, usual: int, *, taken: int | None) -> int:
 
 
 def _is_free(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
-        return False  # some systems let two programs listen on one port
     with contextlib.suppress(OSError), socket.create_server((HOST, port)):
         return True
     return False

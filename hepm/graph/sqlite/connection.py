@@ -254,13 +254,10 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     if "readonly" in text:
         return StoreError(f"{path} cannot be written ({text}). Give the folder write permission, or copy the file.")
     if "unable to open" in text:
-        why = f"the folder {path.parent} is missing or closed to this user. Create it, or name another store"
-        if os.access(path, os.R_OK):
-            why = (
-                "it is there, so this process has too many files open (see `ulimit -n`), or the folder cannot be "
-                "written"
-            )
-        return StoreError(f"{path} cannot be opened: {why}.")
+        return StoreError(
+            f"{path} cannot be opened: its folder is missing or closed to this user, or this process has too many "
+            "files open (see `ulimit -n`). Create the folder, or name another store."
+        )
     if "locked" in text or "busy" in text:
         return StoreError(
             f"another process has been writing {path} for {BUSY_TIMEOUT_S:g} s. Try again when it is done."

@@ -124,15 +124,3 @@ DELETE FROM answer WHERE namespace = :namespace AND user = :user AND user <> '';
 
 -- name: drop_answers_about
 DELETE FROM answer WHERE namespace = :namespace AND run = :run;
-
--- name: drop_orphan_showings
-DELETE FROM showing WHERE namespace = :namespace
-  AND lesson NOT IN (SELECT id FROM lesson WHERE namespace = :namespace);
-
--- name: drop_orphan_lesson_sources
-DELETE FROM lesson_source WHERE namespace = :namespace
-  AND lesson NOT IN (SELECT id FROM lesson WHERE namespace = :namespace);
-
--- name: drop_orphan_answers
-DELETE FROM answer WHERE namespace = :namespace AND run <> ''
-  AND run NOT IN (SELECT id FROM trajectory WHERE namespace = :namespace);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from hepm.cypher.model import EDGE_SUMMARIES, PROPERTIES, TABLES, PropertyType, Table
 
@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from hepm.cypher.engines import Projection
     from hepm.graph.rows import Values
     from hepm.graph.sqlite.store import SQLiteStore
-
-_HELD: Final = {"string": str, "integer": int, "float": int | float, "boolean": int, "strings": str}
-"""What SQLite holds for each type: truth values as numbers, lists as JSON."""
 
 FOLDER: Final = ".cypher"  # ending of the folder beside a store that holds its copy
 
@@ -57,10 +54,11 @@ def _typed(table: Table, rows: Iterator[Sequence[Any]]) -> Iterator[tuple[object
 
 
 def _value(value: Any, kind: PropertyType) -> object:
-    """A value as its column takes it; nothing where it is of another type, as another program may have written it."""
-    if kind == "strings" and value is not None:
-        read: Any = json.loads(value)
-        return tuple(map(str, cast("Sequence[object]", read))) if isinstance(read, list) else ()
-    if not isinstance(value, _HELD[kind]):
+    """A value as its column takes it: SQLite holds truth values as numbers and lists as JSON."""
+    if value is None:
         return None
-    return bool(value) if kind == "boolean" else value
+    if kind == "strings":
+        return tuple(json.loads(value))
+    if kind == "boolean":
+        return bool(value)
+    return value

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.errors import StoreDamagedError
@@ -48,7 +47,6 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "put_lessons": ("drop_former_lesson_sources", "add_lesson_sources"),
     "drop_lessons": ("drop_lesson_sources", "drop_lesson_showings"),
     "drop_showings": ("drop_told_outcomes",),
-    "drop_orphan_answers": ("drop_orphan_showings", "drop_orphan_lesson_sources"),
 }
 """Further statements that a statement needs, as SQLite runs one at a time."""
 _PACKED: Final = {
@@ -124,14 +122,6 @@ class SQLiteStore(Store):
         with connections.guarded(), closing(connections.connect(read_only=False)) as db:
             sentences = [sentence for (sentence,) in db.execute(f"PRAGMA quick_check({_MOST_DAMAGE})")]
         return [] if sentences == ["ok"] else sentences
-
-    @property
-    def secret(self) -> str:
-        """A random text of this store, made when it is first asked for."""
-        if not self.read("secret"):
-            with self._connections.writing() as db:  # another process may have been first
-                db.execute(self._statements["make_secret"], {"secret": token_hex(16)})
-        return str(self.read("secret")[0][0])
 
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
