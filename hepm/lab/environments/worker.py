@@ -137,6 +137,10 @@ class WorkerEpisode:
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         """What the tool returns in the worker, which may be what the user says; ToolFailed if it raised there."""
+        known = [spec["function"]["name"] for spec in self.tools]
+        # Some packages evaluate the text of a call: no other name may reach them.
+        if tool not in known:
+            raise ToolFailed(f"there is no tool {tool}; there are {', '.join(known)}")
         text, failed = self.worker.ask("call", tool, dict(arguments), model=self._ask)
         if failed:
             raise ToolFailed(text)

@@ -15,12 +15,6 @@ from hepm.lab.environments.worker import WorkerEpisode
 from tests.faults.command import quick
 from tests.loopback import Loopback, Reply, Request, completion
 
-WON_BY_DOING_NOTHING = {
-    "tau2-retail": {"10", "12", "25", "50", "57", "65", "105"},
-    "tau2-airline": {str(number) for number in (0, 1, 4, 5, 6, 10, 13, 26, 28, 31, 34, 36, 41, 43, 45, 46, 47, 48, 49)},
-}
-"""In τ²-bench the right end changes nothing."""
-
 
 @pytest.fixture(scope="module")
 def bfcl() -> Iterator[Environment]:
@@ -96,7 +90,7 @@ def test_a_process_that_dies_ends_its_run_with_a_sentence_and_no_other(bfcl: Env
     episode = bfcl.start(task)
     assert isinstance(episode, WorkerEpisode)
     os.kill(episode.worker.pid, signal.SIGKILL)
-    with pytest.raises(EpisodeError, match=r"^the process of bfcl-eval==\S+ ended during call \(exit status -9\)$"):
+    with pytest.raises(EpisodeError, match=r"^the process of bfcl-eval==\S+ ended during tools \(exit status -9\)$"):
         episode.call("ls", {})
     episode.close()
     assert play(bfcl, task, gold=True)[0] == 1
@@ -150,13 +144,11 @@ NEEDS_MORE = "-user$|-files$|_full-|^acebench|^toolsandbox|^userrl|^tau-bench"
 @pytest.mark.parametrize("name", [name for name in environment_names() if not re.search(NEEDS_MORE, name)])
 def test_right_calls_win_every_task_and_idleness_none(name: str) -> None:
     environment = find_environment(name)
-    won = next((tasks for start, tasks in WON_BY_DOING_NOTHING.items() if name.startswith(start)), set[str]())
     for task in environment.tasks():
         ended = play(environment, task, gold=True)
         assert ended == play(environment, task, gold=True), task.id
         assert ended[0] == 1, task.id
-        idle = play(environment, task, gold=False)[0] == 1
-        assert idle == (task.family in won or task.id in won), task.id
+        assert play(environment, task, gold=False)[0] < 1, task.id
     environment.close()
 
 

@@ -57,13 +57,13 @@ def _place(record: Object) -> str:
 
 
 def tasks(part: str) -> Iterator[Object]:
-    """The tasks of "multi_step", "multi_turn" or "multi_turn-user"."""
-    kind, _, mode = part.partition("-")
+    """The tasks of "multi_step", or of "multi_turn-user" with a user whom a model plays."""
+    kind, _, user = part.partition("-")
     for id, record in _records(kind).items():
         system = _constant("model_inference/prompt_en.py", f"{_place(record)}_PROMPT_EN")
         request = ""  # the model that plays the user says it
         gold: list[Any] = []
-        if not mode:
+        if not user:
             system = f"{system}\n{_ALONE}"
             request = record["question"]
             gold = [[_ideal_calls(record)[0], ""]]
@@ -147,16 +147,15 @@ class AceBenchEpisode:
 
     def __init__(self, part: str, id: str, seed: int) -> None:
         del seed  # nothing is drawn
-        kind, _, mode = part.partition("-")
+        kind, _, user = part.partition("-")
         self._record = _records(kind)[id]
-        self._mode = mode
         self._utils: Any = importlib.import_module(f"model_inference.{kind}.{kind}_utils")
         self._id = f"{id}_{next(_runs)}"
         self._made: list[Call] = []
         self._instances: Object = {}
         self._execute([])
         self._conversation: list[dict[str, str]] = []
-        if mode:
+        if user:
             prompt: str = _constant(
                 "model_inference/multi_turn/APIModel_user.py", f"SYSTEM_PROMPT_{_place(self._record)}_EN"
             )
@@ -180,9 +179,7 @@ class AceBenchEpisode:
         return self._record["function"]
 
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
-        """Run a call as the text that the authors' code evaluates: no other name may reach it."""
-        if tool not in {known["name"] for known in self._record["function"]}:
-            return f"there is no tool {tool}", True
+        """Run a call as the text that the authors' code evaluates."""
         self._made.append((tool, arguments))
         words = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
         results = self._execute([f"{tool}({words})"])
@@ -192,7 +189,7 @@ class AceBenchEpisode:
 
     def answer(self, text: str) -> str | None:
         """What the model that plays the user says; None where there is none, or at the end."""
-        if not self._mode:
+        if not self._conversation:
             return None
         if len(self._conversation) == 1:
             text = _GREETING  # by which the authors' agent begins

@@ -71,10 +71,9 @@ class BfclEpisode:
 
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the Python text that the package evaluates."""
-        known = {document["name"] for document in self._entry["function"]}  # the package runs withheld ones too
-        if tool not in known or not all(name.isidentifier() for name in arguments):
-            # Nothing else may reach the package, which evaluates the text of a call.
-            return f"Error during execution: no function {tool!r} takes these arguments", True
+        # Nothing but names may reach the package, which evaluates the text of a call.
+        if not all(name.isidentifier() for name in arguments):
+            return f"Error during execution: {tool!r} takes no such arguments", True
         words = [f"{name}={value!r}" for name, value in arguments.items()]
         text = f"{tool}({', '.join(words)})"
         self._turns[-1].append([text])

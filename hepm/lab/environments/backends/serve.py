@@ -2,7 +2,8 @@
 
 Runs in a virtual environment of its own, without hepm. BACKEND is a module of this folder with `tasks(part)` and
 `start(part, task, seed)`, whose episodes have the methods of `hepm.lab.environments.Episode` (those of `_DEFAULTS` if
-they like); `call` returns the text and whether the call failed. Its variable `ask` is made an `Asker`.
+they like); `call`, of a tool of `tools`, returns the text and whether the call failed. Its variable `ask` is made an
+`Asker`.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ _orchestrator: Any = importlib.import_module("tau2.orchestrator.orchestrator")
 SOLO = (
     "You cannot communicate with the user, only make tool calls. When you have solved the ticket, answer in one line."
 )
-ALONE = "The user's first message holds all that the user knows and wants; there will be no other. Answer at the end."
 _CUSTOMER = re.compile(r"\b[a-z]+_[a-z]+_\d{4}\b")
 _known: dict[str, Object] = {}
 ask: Any = None
@@ -41,7 +40,7 @@ _llm.completion = _complete
 
 
 def tasks(part: str) -> Iterator[Object]:
-    """The tasks of a domain: "DOMAIN", "DOMAIN-solo" or "DOMAIN-user"; of "DOMAIN_full" also those to learn from."""
+    """The tasks of "DOMAIN-solo" or "DOMAIN-user"; of "DOMAIN_full" also those to learn from."""
     known, domain, mode = _parts(part)
     system = _system(domain, mode)
     splits = _registry.get_task_splits_loader(domain)()
@@ -53,11 +52,11 @@ def tasks(part: str) -> Iterator[Object]:
             continue
         record = {
             "id": task.id,
-            "request": _request(task, mode),
+            "request": task.ticket if mode == "solo" else "",  # else what the model that plays the user says first
             "system": system,
             "family": _family(domain, task),
             "split": split_of.get(task.id, ""),
-            "gold": [] if mode == "user" else _gold(task),
+            "gold": _gold(task) if mode == "solo" else [],
         }
         yield record
 
@@ -74,24 +73,12 @@ def _tasks(known: str) -> Object:
     return _known[known]
 
 
-def _request(task: Any, mode: str) -> str:
-    if mode == "solo":
-        return task.ticket
-    if mode == "user":
-        return ""  # what its model says first
-    wants = task.user_scenario.instructions
-    parts = (wants.reason_for_call, wants.known_info, wants.unknown_info, wants.task_instructions)
-    return "\n".join(part for part in parts if part)
-
-
 def _system(domain: str, mode: str) -> str:
     """The authors' prompt of an agent with the domain's policy, and what differs where no user is played."""
     policy = _registry.get_env_constructor(domain)(solo_mode=mode == "solo").get_policy()
     instruction = _agent.AGENT_INSTRUCTION
     if mode == "solo":
         instruction += f"\n{SOLO}"
-    elif mode == "":
-        instruction += f"\n{ALONE}"
     return _agent.SYSTEM_PROMPT.format(agent_instruction=instruction, domain_policy=policy)
 
 
@@ -108,7 +95,7 @@ def _family(domain: str, task: Any) -> str:
 def _gold(task: Any) -> list[Any]:
     right: Object = task.evaluation_criteria.model_dump(mode="json")
     calls = [[action["name"], action["arguments"]] for action in right["actions"] or ()]
-    return [[calls, "\n".join(right["communicate_info"] or ())]]
+    return [[calls, ""]]
 
 
 class Tau2Episode:
@@ -164,8 +151,6 @@ class Tau2Episode:
         """What the played user says, who may call tools before; None at the end."""
         if self._user is None:
             self._ended = "agent_stop"
-            if self._mode != "solo":
-                self._messages.append(_message.AssistantMessage(role="assistant", content=text))
             return None
         message: Any = _message.AssistantMessage(role="assistant", content=text)
         if not self._messages:  # the agent's greeting, by which every conversation of τ²-bench begins

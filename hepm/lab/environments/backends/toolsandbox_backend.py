@@ -28,7 +28,6 @@ _base: Any = importlib.import_module("tool_sandbox.roles.base_role")
 _user: Any = importlib.import_module("tool_sandbox.roles.openai_api_user")
 Role: Any = _context.RoleType
 Database: Any = _context.DatabaseNamespace
-Category: Any = _context.ScenarioCategories
 
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
@@ -86,10 +85,9 @@ def _scenarios() -> Object:
 
 
 def tasks(part: str) -> Iterator[Object]:
-    """The scenarios of one request whose user says nothing else, or with part "user" all."""
+    """The scenarios; a model plays the user of all."""
+    del part
     for name, scenario in _scenarios().items():
-        if not part and Category.SINGLE_USER_TURN not in scenario.categories:
-            continue
         context = scenario.starting_context
         family = _VARIANT.sub("", name)
         record: Object = {
@@ -120,12 +118,10 @@ class ToolSandboxEpisode:
     """A run: the context of a scenario, which the authors' roles read and write."""
 
     def __init__(self, part: str, task: str, seed: int) -> None:
-        del seed  # it is sent to the model that plays the user, by hepm
+        del part, seed  # the seed is sent to the model that plays the user, by hepm
         self._scenario = scenario = _scenarios()[task]
         self._calls = 0
-        self._user = None
-        if part:
-            self._user = _PlayedUser()
+        self._user = _PlayedUser()
         self._context = copy.deepcopy(scenario.starting_context)
         _context.set_current_context(self._context)
         self._environment = _execution.ExecutionEnvironment()
@@ -144,8 +140,6 @@ class ToolSandboxEpisode:
         """Run a call in the authors' execution environment."""
         self._calls += 1
         known = set(_Agent.get_available_tools())
-        if tool not in known:
-            return f"there is no tool {tool}", True
         made = _tool_call(str(self._calls), {"name": tool, "arguments": json.dumps(arguments)})
         inner = self._context.get_execution_facing_tool_name(tool)
         code = _messages.openai_tool_call_to_python_code(made, known, execution_facing_tool_name=inner)
@@ -163,8 +157,6 @@ class ToolSandboxEpisode:
     def answer(self, text: str) -> str | None:
         """What the played user says, who may call tools before."""
         self._say(Role.USER, text)
-        if self._user is None:
-            return None
         while self._last().recipient != Role.AGENT:
             last = self._last()
             if last.recipient == Role.EXECUTION_ENVIRONMENT:

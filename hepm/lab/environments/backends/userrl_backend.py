@@ -132,11 +132,9 @@ class UserRLEpisode:
 
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Act: the user's reply, or what was found."""
-        name, fields = _schema()["function"]["name"], ("choice", "content")
-        if tool != name:
-            return f"there is no tool {tool}", True
+        fields = ("choice", "content")
         if set(arguments) != set(fields) or any(type(arguments[field]) is not str for field in fields):
-            return f"{name} takes choice and content, as texts", True
+            return f"{tool} takes choice and content, as texts", True
         if self._over:
             return "the conversation is over", True
         if not self._begun:  # here, as the first word of some users is a model's
