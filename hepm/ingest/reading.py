@@ -19,6 +19,7 @@ from hepm.ingest.formats import (
     exported,
     langfuse,
     langsmith,
+    litellm,
     otlp,
     programs,
     state_bench,
@@ -40,7 +41,7 @@ READERS: Final = (
     atif.READER,
     bfcl.READER,
     codex.READER,
-    *programs.READERS[:-1],
+    *programs.READERS,
     claude_code.READER,
     chat.RESPONSES,
     chat.LANGCHAIN,
@@ -48,7 +49,7 @@ READERS: Final = (
     otlp.READER,
     langfuse.READER,
     langsmith.READER,
-    programs.READERS[-1],
+    litellm.READER,
     chat.READER,
 )
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""

@@ -70,9 +70,7 @@ def test_a_name_that_leads_nowhere_is_rejected(tmp_path: Path, name: str):
 
 
 def test_an_unknown_format_is_refused_before_anything_is_read():
-    with pytest.raises(
-        FormatError, match="known are auto, adk, agentdojo, atif, bfcl, chat, claude-code, cline, codex"
-    ):
+    with pytest.raises(FormatError, match="known are auto, agentdojo, atif, bfcl, chat, claude-code, cline, codex"):
         read_runs(["missing"], ReadOptions(format="csv"))
 
 

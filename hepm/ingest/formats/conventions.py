@@ -265,12 +265,10 @@ def _value(about: Object, name: str) -> Any:
 
 
 def _with_parts(message: Object) -> Object:
-    """A message whose content is a list that it holds as text: of parts, or of calls (Koog's)."""
+    """A message whose content is a list of parts that it holds as text."""
     content = message.get("contents") or parsed_json(message.get("content"))
     if not is_list(content) or not all(map(_is_part, content)):
         return message
-    if any(part.get("type") == "function" for part in content):
-        return {**message, "content": "", "tool_calls": content}
     return {**message, "content": content}
 
 

@@ -1,7 +1,7 @@
 """Spans of OpenTelemetry: OTLP requests with spans or log records, and spans alone, as exporters print or store them.
 
 OTLP comes with hex ids and integer enums (the Collector's file exporter), or base64 ids and names of enums (protobuf's
-own JSON). Spans alone are of the console exporter, of Phoenix, Jaeger and other stores. What their attributes say is
+own JSON). Spans alone are of the console exporter, of Phoenix and other stores. What their attributes say is
 in `hepm.ingest.formats.conventions`.
 """
 
@@ -40,15 +40,15 @@ _SCOPES: Final = "scopeSpans|scope_spans|instrumentationLibrarySpans|scopeLogs|s
 _RECORDS: Final = "spans|logRecords|log_records"
 _WRAPPERS: Final = "data|spans"
 _LAYOUT: Final = SpanLayout(
-    trace="traceId|trace_id|traceID|context.trace_id|context.traceId",
-    id="spanId|span_id|spanID|context.span_id|context.spanId|id",
+    trace="traceId|trace_id|context.trace_id|context.traceId",
+    id="spanId|span_id|context.span_id|context.spanId|id",
     parent="parentSpanId|parent_span_id|parent_id|parentId|parentSpanContext.spanId",
-    name="name|operationName|span_name",
+    name="name|span_name",
     start="startTimeUnixNano|start_time_unix_nano|start_time|startTime|timestamp",
     end="endTimeUnixNano|end_time_unix_nano|end_time|endTime",
     status="status.code|status.status_code|status_code|statusCode",
     failed=("2", "STATUS_CODE_ERROR", "ERROR", "STATUSCODE.ERROR"),
-    more="attributes|tags|span_attributes",
+    more="attributes|span_attributes",
 )
 _LOGGED: Final = "timeUnixNano|observedTimeUnixNano|time_unix_nano|timestamp|observed_timestamp"
 _IDS: Final = {"traceId": _LAYOUT.trace, "spanId": _LAYOUT.id, "parentSpanId": _LAYOUT.parent}
@@ -89,8 +89,6 @@ def _objects(owner: Object, paths: str) -> Objects:
 def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan | None:
     """A span; None of a log record that is none of messages."""
     record = {**record}
-    for reference in objects_at(record, "references", "a reference"):  # Jaeger's
-        record.setdefault("parentSpanId", reference.get("spanID"))
     for key, paths in _IDS.items():
         record[key] = _hex(value_at(record, paths), repr(key))
     for key in ("traceId", "spanId"):
@@ -98,9 +96,6 @@ def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan |
             raise RecordError(f"a span has no {key!r}")
     if "body" in record:
         return _event(record, options)
-    duration = record.get("duration")
-    if value_at(record, _LAYOUT.end) is None and isinstance(duration, int | float):  # microseconds
-        record["endTime"] = (time_at(record, _LAYOUT.start) or 0.0) + duration / 1e6
     events: list[tuple[str, Object]] = []
     for event in objects_at(record, "events", "an event"):
         events.append((text_at(event, "name"), attributes_of(event.get("attributes"))))

@@ -40,11 +40,10 @@ _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal", "summ
 _CALLS: Final = frozenset((
     "tool_use", "server_tool_use", "mcp_tool_use",  # Anthropic
     "toolUse",  # Bedrock's Converse
-    "functionCall", "function_call", "executableCode", "executable_code",  # Gemini
+    "functionCall", "function_call",  # Gemini
     "tool-call",  # model messages of Vercel's AI SDK
     "builtin-tool-call",  # pydantic-ai
     "tool_call", "server_tool_call",  # OpenTelemetry, LangChain
-    "toolRequest",  # goose
 ))  # fmt: skip
 """Kinds of parts that are calls: some layouts hold the call under a key of that name."""
 _ITEMS: Final = frozenset((
@@ -56,12 +55,11 @@ _OUTPUT: Final = "_call_output"
 _OF_OWN_TOOLS: Final = ("queries", "code")
 """Arguments of OpenAI's own tools that stand beside a call."""
 _RESULTS: Final = frozenset((
-    "tool_result", "toolResult", "tool-result", "toolResponse", "builtin-tool-return", "functionResponse",
-    "function_response", "codeExecutionResult", "code_execution_result", "tool_call_response",
-    "server_tool_call_response",
+    "tool_result", "toolResult", "tool-result", "builtin-tool-return", "functionResponse", "function_response",
+    "tool_call_response", "server_tool_call_response",
 ))  # fmt: skip
-_ANSWERED_CALLS: Final = frozenset(("tool", "dynamic-tool", "tool-invocation"))
-"""Calls together with their results: opencode's, and those of Vercel's UI messages of versions 5 and 4."""
+_ANSWERED_CALLS: Final = frozenset(("tool", "dynamic-tool"))
+"""Calls together with their results: opencode's, and those of Vercel's UI messages."""
 _STEP: Final = "step-start"
 _SILENT: Final = frozenset((
     "thinking", "redacted_thinking", "reasoning", "reasoningContent", "thought",
@@ -75,21 +73,14 @@ _SILENT: Final = frozenset((
 """Parts that are neither a text nor a call: reasoning, media, and what programs note beside them."""
 _KEYS: Final = (_SILENT | _CALLS | _RESULTS) - {"thought", "thoughtSignature"}
 """Kinds that layouts without types show by a key; the last two stand beside others."""
-_CODE: Final = "code_execution"
 
-_NAME: Final = "name|toolName|tool_name|tool|toolCall.value.name"
-_ARGUMENTS: Final = (
-    "tool_call.arguments|tool_call.function.arguments|input|args|arguments|state.input|toolCall.value.arguments|action"
-    "|operation"
-)
+_NAME: Final = "name|toolName|tool_name|tool"
+_ARGUMENTS: Final = "input|args|arguments|state.input|action|operation"
 _ID: Final = "toolCallId|toolUseId|tool_use_id|tool_call_id|callID|call_id|id"
-_RESULT: Final = (
-    "result.content|output|result|response|observation.content|observation.output|content|errorText|state.output"
-    "|state.error|toolResult.value|toolResult.error|error.message|error|rejection_reason"
-)
-_FLAGS: Final = "is_error|isError|toolResult.value.isError|observation.is_error|observation.error"
-_STATUS: Final = "error.code|status|state|state.status|output.type|outcome|toolResult.status"
-_EXIT: Final = "state.metadata.exit|observation.exit_code|observation.metadata.exit_code|metadata.exit_code"
+_RESULT: Final = "result.content|output|result|response|content|errorText|state.output|state.error|error.message|error"
+_FLAGS: Final = "is_error|isError"
+_STATUS: Final = "error.code|status|state|state.status|output.type|outcome"
+_EXIT: Final = "state.metadata.exit|metadata.exit_code"
 _FAILED: Final = frozenset((
     "error", "failed", "failure", "incomplete", "output-error", "error-text", "error-json", "OUTCOME_FAILED",
     "OUTCOME_DEADLINE_EXCEEDED", "timeout", "timed_out",
@@ -124,8 +115,6 @@ def spread(message: Object) -> Objects:
     parts = text
     if not is_list(parts) or not parts:
         parts = list_at(message, "parts")
-    if not parts and "toolInvocations" in message:  # Vercel's messages of version 4
-        parts = [{"type": "tool-invocation", "toolInvocation": call} for call in list_at(message, "toolInvocations")]
     if not parts and isinstance(text, str) and has_marks(text):
         return _from_text(message)
     if not parts:
@@ -261,9 +250,7 @@ class _Messages:
     def _add_call(self, kind: str, held: Object) -> None:
         call = call_in(held)
         function = call["function"]
-        if kind.startswith("executable"):
-            function |= {"name": _CODE, "arguments": held}
-        elif function["name"] is None and kind == "dynamic-tool":
+        if function["name"] is None and kind == "dynamic-tool":
             function["name"] = str(held.get("type")).removeprefix("tool-")
         self._calls.append(call)
 
@@ -422,7 +409,7 @@ def _kind_of(part: Any) -> str:
 
 
 def _inside(part: Object, kind: str) -> Object:
-    held = part.get(kind, part.get("toolInvocation"))
+    held = part.get(kind)
     return held if is_object(held) else part
 
 

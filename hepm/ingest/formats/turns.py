@@ -23,8 +23,6 @@ RAW: Final = "_raw"
 
 ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
-_BESIDE: Final = frozenset({"parts", "toolInvocations"})
-"""Keys of messages whose calls stand beside a content that is a text."""
 _OWN: Final = frozenset({"reward", "read", "recalled", "hidden"})
 _WORD: Final = re.compile("[A-Za-z]{1,16}")
 _NO_MESSAGES: Final = "these are not OpenAI chat messages: {}"
@@ -192,7 +190,7 @@ def _add_message(builder: TurnBuilder, value: Any) -> None:
         raise RecordError(_why_no_role(message))
     # Most messages are a text, or none, and calls beside it, and need no second look.
     text = message.get("content")
-    if (text is None or (isinstance(text, str) and not has_marks(text))) and _BESIDE.isdisjoint(message):
+    if (text is None or (isinstance(text, str) and not has_marks(text))) and "parts" not in message:
         _add_plain(builder, message)
         return
     for plain in spread(message):
