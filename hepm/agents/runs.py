@@ -11,7 +11,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from hepm.agents import wire
@@ -28,7 +28,6 @@ from hepm.agents.live_run import (
     opening_of,
 )
 from hepm.agents.replies import Reply
-from hepm.agents.resumable import ResumableRuns
 from hepm.agents.wire import Api, Object, objects
 from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
@@ -37,6 +36,7 @@ from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
+from hepm.memory.journal import Stamp
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
 from hepm.types import RECORDED_BY, ToolName, Trajectory, followed
@@ -60,6 +60,24 @@ STORE_S: Final = 20.0
 """Seconds that an outcome waits for the store. Many clients give up after thirty."""
 
 _FIND_S: Final = 0.5
+_MOST_ALIASES: Final = 20_000
+
+
+class _Asked(NamedTuple):
+    """How a request names its conversation.
+
+    Attributes:
+        id: The session's; "" if the client names none.
+        sequel: Id of the response that it continues, as this token's; "" if it holds the whole conversation.
+        opening: See `opening_of`; "" with an id.
+        marks: Of its messages.
+    """
+
+    namespace: str
+    id: str
+    sequel: str
+    opening: str
+    marks: list[str]
 
 
 class LiveRuns:
@@ -108,8 +126,11 @@ class LiveRuns:
         # Pools, since both wait for the store, which may not answer.
         self._finishing = ThreadPoolExecutor(4, thread_name_prefix="hepm-finish")
         self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
-        self._resumable = ResumableRuns(memory)
-        self._resumable.read_left([])
+        # Runs that are not under way in this process, and that a later request may continue: the id by namespace and
+        # alias, and how many of its turns the client has that knows it by that alias.
+        self._left: Bounded[tuple[str, str], tuple[str, int | None]] = Bounded(_MOST_ALIASES)
+        self._stamps: set[Stamp] = set()
+        self._read_left()
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -174,41 +195,36 @@ class LiveRuns:
         opening = ""
         if not id:
             opening = opening_of(messages, list_tools(), group, about.get("user"), *filter(None, [token]))
-        marks = list(map(mark_of, messages))
-        response = _of_token(token, sequel)
-
-        # The thread that records replies may be behind the client, which sends its next request already.
-        if self._recording:
+        asked = _Asked(namespace, id, _of_token(token, sequel), opening, list(map(mark_of, messages)))
+        while True:
+            # The thread that records replies may be behind the client, which sends its next request already.
+            if self._recording:
+                with self._lock:
+                    run = self._recognised(asked)
+                if run is None or run.waiting:
+                    self.wait_recorded()  # its reply, or the end of the request that it repeats, may be among those
             with self._lock:
-                run = self._recognised(namespace, id, response, opening, marks)
-            if run is None or run.waiting:
-                self.wait_recorded()  # its reply, or the end of the request that it repeats, may be among those
-        with self._lock:
-            run = self._recognised(namespace, id, response, opening, marks)
-            if run is None:
-                given = {"tools": list_tools() or None, **about}
-                run, resumed = self._begin_or_resume(namespace, id, response, opening, marks, door, **given)
-                if not response and not resumed:
-                    run.before = self._marks_of_finished(namespace, id or opening, messages, marks)
-            check_own(run.session)
-            if response:
-                self._sequels[namespace, response] = run
-                run.sequel.add(response)
-        with run.lock:
-            if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
-                self.rest(run)
-            if run.over:  # it ended while this request waited for it
-                named = {"id": id, "sequel": sequel, "group": group, "namespace": namespace, "door": door}
-                return self.continued(messages, **named, list_tools=list_tools, **about)
-            run.touched = time.time()
-            # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
-            run.waiting += 1
-            run.extend(messages, marks, whole=not response)
-            longest_alias = []
-            if run.opening:  # else the client names it
-                longest_alias = aliases_of(run.opening, run.marks)[-1:]
-            run.session.aliases = (*run.sequel, *longest_alias)
-        return run
+                run = self._recognised(asked)
+                if run is None:
+                    run = self._begin_or_resume(asked, messages, door, tools=list_tools() or None, **about)
+                check_own(run.session)
+                if asked.sequel:
+                    self._sequels[namespace, asked.sequel] = run
+                    run.sequel.add(asked.sequel)
+            with run.lock:
+                if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
+                    self.rest(run)
+                if run.over:  # it ended while this request waited for it
+                    continue
+                run.touched = time.time()
+                # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
+                run.waiting += 1
+                run.extend(messages, asked.marks, whole=not asked.sequel)
+                longest_alias = []
+                if run.opening:  # else the client names it
+                    longest_alias = aliases_of(run.opening, run.marks)[-1:]
+                run.session.aliases = (*run.sequel, *longest_alias)
+                return run
 
     def of_request(self, api: Api, body: Object, *, id: str = "", user: str = "", **about: Any) -> LiveRun:
         """The run that a request to a model belongs to, as `continued`; `id` and `user` if not the body names them."""
@@ -219,50 +235,81 @@ class LiveRuns:
         id = id or wire.session_id_of(body)
         return self.continued(wire.messages_of(api, body), id=id, sequel=sequel, group=wire.group_of(body), **known)
 
-    def _recognised(self, namespace: str, id: str, sequel: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
-        """The run under way that a request continues; None if there is none. For the arguments see `continued`."""
-        if sequel:
-            run = self._current(self._sequels.get((namespace, sequel)))
+    def _recognised(self, asked: _Asked) -> LiveRun | None:
+        """The run under way that a request continues; None if there is none."""
+        if asked.sequel:
+            run = self._current(self._sequels.get((asked.namespace, asked.sequel)))
             if run is not None:
                 return run
-        if id:
-            return self._current(self._runs.get((namespace, id)))
-        return self._current(self._by_marks(namespace, opening, marks))
+        if asked.id:
+            return self._current(self._runs.get((asked.namespace, asked.id)))
+        return self._current(self._by_marks(asked))
 
-    def _begin_or_resume(
-        self, namespace: str, id: str, sequel: str, opening: str, marks: Sequence[str], door: str, **about: Any
-    ) -> tuple[LiveRun, bool]:
+    def _begin_or_resume(self, asked: _Asked, messages: Sequence[Object], door: str, **about: Any) -> LiveRun:
         """A new run; or one that a crash, a restart or a rest left, and that this request continues."""
         left, turns = "", None
-        if not id:
-            # A request with one or two messages begins a conversation here, if no run is known to be left.
-            if sequel or self._resumable or len(marks) > 2:
-                self._resumable.read_left(self._runs.values())
-            left, turns = self._resumable.take(namespace, sequel, opening, marks)
-        run = self._begin(id or left, namespace, door, **about)
+        # A request with one or two messages begins a conversation here, if no run is known to be left.
+        if not asked.id and (asked.sequel or self._left or len(asked.marks) > 2):
+            self._read_left()
+            left, turns = self._take_left(asked)
+        run = self._begin(asked.id or left, asked.namespace, door, **about)
         if turns is not None:
             run.session.rewind(turns)
-        run.opening = opening
+        run.opening = asked.opening
         run.resumed = bool(left)
-        if opening:
-            self._alike[namespace, opening].append(run)
-        return run, bool(left)
+        if asked.opening:
+            self._alike[asked.namespace, asked.opening].append(run)
+        if not asked.sequel and not left:
+            run.before = self._marks_of_finished(asked, messages)
+        return run
 
-    def _marks_of_finished(
-        self, namespace: str, key: str, messages: Sequence[Object], marks: Sequence[str]
-    ) -> tuple[str, ...]:
+    def _marks_of_finished(self, asked: _Asked, messages: Sequence[Object]) -> tuple[str, ...]:
         """The marks that are those of a finished run with this name or opening; () if the messages continue none."""
-        ended = self._ended.get((namespace, key))
+        ended = self._ended.get((asked.namespace, asked.id or asked.opening))
         if ended is None or not ended.finished:
             return ()
         finished = [*ended.before, *ended.marks]
         # Without the model's last reply, as it may come back in other words.
         count = len(finished) - ended.replied
-        if list(marks[:count]) != finished[:count]:
+        if asked.marks[:count] != finished[:count]:
             return ()
         while count < len(messages) and messages[count].get("role") == "assistant":
             count += 1
-        return tuple(marks[:count])
+        return tuple(asked.marks[:count])
+
+    def _read_left(self) -> None:
+        """Read the names of the runs that a crash, a restart or another process left on disk."""
+        # The files of this process need not be read.
+        for run in self._runs.values():
+            if run.session.stamp is not None:
+                self._stamps.add(run.session.stamp)
+        for kept in self.memory.sessions.under_way(self._stamps):
+            for alias, turns in kept.aliases.items():
+                self._left[kept.namespace, alias] = kept.run.id, turns
+
+    def _add_left(self, run: LiveRun) -> None:
+        """Note that a run of this process is on disk or stored: a later request goes on with it."""
+        aliases = run.session.aliases
+        # With the server's ids of a conversation, only what follows its last turn goes on with the whole of it.
+        if run.sequel:
+            aliases = aliases[-1:]
+        with self._lock:
+            for alias in aliases:
+                self._left[run.namespace, alias] = run.id, None
+
+    def _take_left(self, asked: _Asked) -> tuple[str, int | None]:
+        """Remove the run that a request continues. Its id, "" if there is none; and how many turns the client has.
+
+        The turns are None if the request holds them.
+        """
+        if (asked.namespace, asked.sequel) in self._left:
+            return self._left.pop((asked.namespace, asked.sequel))
+        # The longest known beginning first: runs of one task begin alike.
+        for alias in reversed(aliases_of(asked.opening, asked.marks)):
+            if (asked.namespace, alias) in self._left:
+                id, _ = self._left.pop((asked.namespace, alias))
+                return id, None
+        return "", None
 
     def is_over(self, id: str, *, namespace: str) -> bool:
         """Whether the client's run of this name has its outcome, and no other one is under way."""
@@ -272,8 +319,15 @@ class LiveRuns:
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         if len(id) > MOST_ID:
             raise InputError(f"a session's id has {len(id):,} characters: send one of at most {MOST_ID:,}")
-        # "job-7" that has its outcome goes on as "job-7-2".
-        own, stored = self._free_id(namespace, id)
+        own, stored = id or uuid4().hex, None
+        if id:
+            stored = self._find(namespace, own)
+            # A run with a given outcome is over: "job-7" goes on as "job-7-2", "job-7-3".
+            number = 1
+            while stored is not None and given_label(stored):
+                number += 1
+                own = f"{id}-{number}"
+                stored = self._find(namespace, own)
         options = {"prompt_options": self.options, "ingest_options": self.ingest_options()}
         session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
         session.shared = True
@@ -286,21 +340,6 @@ class LiveRuns:
         self.counts["runs", namespace] += 1
         _log.info("run %r of %r begins (%s)", name, namespace, door)
         return run
-
-    def _free_id(self, namespace: str, id: str) -> tuple[str, Trajectory | None]:
-        """An id for a new run, `id` if it is free, and what is stored under it.
-
-        A run with a given outcome is over: what follows is another one.
-        """
-        if not id:
-            return uuid4().hex, None
-        own, number = id, 1
-        stored = self._find(namespace, own)
-        while stored is not None and given_label(stored):
-            number += 1
-            own = f"{id}-{number}"  # "job-7", "job-7-2", "job-7-3"
-            stored = self._find(namespace, own)
-        return own, stored
 
     def _find(self, namespace: str, id: str) -> Trajectory | None:
         """A stored run; None also while the store does not answer, as the new one is kept on disk until then."""
@@ -318,21 +357,20 @@ class LiveRuns:
         if run is None or not run.session.moved:
             return run
         self._remove(run)
-        self._resumable.add(run)
+        self._add_left(run)
         return None
 
-    def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
+    def _by_marks(self, asked: _Asked) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
+        marks = asked.marks
         alike: list[LiveRun] = []
         changed: list[LiveRun] = []  # all but the model's reply, which some clients write again in their own way
-        for run in self._alike.get((namespace, opening), ()):
+        for run in self._alike.get((asked.namespace, asked.opening), ()):
             known = [*run.before, *run.marks]
             # True is 1: without the model's last reply.
             least = len(known) - run.replied
-            if known[:least] != marks[:least]:
-                continue
             repeated = not run.replied and not run.waiting and len(marks) == least  # a request without a reply
-            if len(marks) <= least and not repeated:
+            if known[:least] != marks[:least] or (len(marks) <= least and not repeated):
                 continue
             if not run.replied or marks[least] == known[-1]:
                 alike.append(run)
@@ -385,11 +423,17 @@ class LiveRuns:
             ranked, warnings = prompt.suggestions.ranked, prompt.suggestions.warnings
             run.shown = None
             if prompt.present and (ranked or warnings or prompt.lessons):
-                suggested = tuple(suggestion.tool for suggestion in ranked)
-                warned = tuple(way.tool for way in warnings)
-                reason = ranked[0].reason if ranked else "; ".join(way.named for way in warnings)
-                about = (run.session.last, suggested, warned, len(prompt.lessons), reason)
-                run.shown = Shown(run.id, run.namespace, time.time(), *about)
+                reasons = [ranked[0].reason] if ranked else [way.named for way in warnings]
+                run.shown = Shown(
+                    run=run.id,
+                    namespace=run.namespace,
+                    at=time.time(),
+                    after=run.session.last,
+                    tools=tuple(suggestion.tool for suggestion in ranked),
+                    warned=tuple(way.tool for way in warnings),
+                    lessons=len(prompt.lessons),
+                    reason="; ".join(reasons),
+                )
                 self.recent[run.namespace].append(run.shown)
                 self.counts["texts", run.namespace] += 1
                 if ranked:
@@ -473,11 +517,18 @@ class LiveRuns:
             session = known.session
         else:
             session = self.memory.sessions.resume(id, namespace=namespace, ingest_options=self.ingest_options())
+        so_far = self.memory.run(id, namespace=namespace) if session is None else session.so_far
+        if so_far is None:
+            raise NotFoundError(
+                f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
+            )
         token = TOKEN.get()
-        if token in self._distrust and token != self._recorder(session, id, namespace):
+        if token in self._distrust and token != so_far.tags.get(RECORDED_BY, ""):
             raise NotFoundError(f"the token {token!r} recorded no run {id!r} in {namespace!r}, and labels no other's")
         if session is None:
-            self._label_stored(id, namespace, success, reward)
+            self.memory.label(id, success=success, reward=reward, namespace=namespace)
+            if success is not None or reward is not None:
+                self.memory.sessions.distill_soon(namespace=namespace)
         elif known is None:
             session.finish(success=success, reward=reward)
         else:
@@ -493,29 +544,7 @@ class LiveRuns:
         """A run under way by the name that its client gave, else by its own id: a reply's header names that."""
         if (namespace, id) in self._runs:
             return self._runs[namespace, id]
-        for run in self._runs.values():
-            if run.namespace == namespace and run.id == id:
-                return run
-        return None
-
-    def _label_stored(self, id: str, namespace: str, success: bool | None, reward: float | None) -> None:
-        try:
-            self.memory.label(id, success=success, reward=reward, namespace=namespace)
-        except NotFoundError as error:
-            raise NotFoundError(
-                f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
-            ) from error
-        if success is not None or reward is not None:
-            self.memory.sessions.distill_soon(namespace=namespace)
-
-    def _recorder(self, session: Session | None, id: str, namespace: str) -> str:
-        """Name of the token that recorded a run; "" if none did, or there is no such run."""
-        if session is not None:
-            return session.token
-        stored = self.memory.run(id, namespace=namespace)
-        if stored is None:
-            return ""
-        return stored.tags.get(RECORDED_BY, "")
+        return next((run for run in self._runs.values() if (run.namespace, run.id) == (namespace, id)), None)
 
     def discard(self, id: str, *, namespace: str) -> None:
         """Forget a run under way, as it goes on under another id."""
@@ -575,7 +604,7 @@ class LiveRuns:
             else:
                 _log.info("run %r of %r is stored, as it rests", run.id, run.namespace)
             self._end(run)
-        self._resumable.add(run)
+        self._add_left(run)
 
     def store_idle(self) -> None:
         """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""

@@ -142,40 +142,24 @@ def messages_of(api: Api, body: Object) -> list[Object]:
     """The conversation in a request, as chat messages, without what Codex and Claude Code say of the machine."""
     if api == "chat":
         return objects(body.get("messages"))
+    if api == "responses":
+        messages = item_messages([item for item in items_of(body) if not is_context(item)])
+        instructions = body.get("instructions")
+        if isinstance(instructions, str):
+            return [{"role": "system", "content": instructions}, *messages]
+        return messages
+    said = objects(body.get(_MESSAGES[api]))
     if api == "messages":
-        return _anthropic_messages(body)
-    if api == "gemini":
-        return _gemini_messages(body)
-    messages = item_messages([item for item in items_of(body) if not is_context(item)])
-    instructions = body.get("instructions")
-    if isinstance(instructions, str):
-        return [{"role": "system", "content": instructions}, *messages]
-    return messages
-
-
-def _anthropic_messages(body: Object) -> list[Object]:
-    """The system prompt and the messages of a request to Anthropic, their calls and results apart."""
-    blocks = _blocks(body.get("system")) or []
-    system = [block for block in blocks if not text_of(block.get("text")).startswith(_ATTRIBUTION)]
+        blocks = _blocks(body.get("system")) or []
+        system = [block for block in blocks if not text_of(block.get("text")).startswith(_ATTRIBUTION)]
+        said = list(map(_without_reminders, said))
+    else:
+        system = objects(object_in(body.get(_instruction(body))).get("parts"))
     messages: list[Object] = []
     if system:
         messages.append({"role": "system", "content": system})
-    for message in objects(body.get("messages")):
-        if message.get("role") == "user":
-            blocks = _blocks(message.get("content")) or []
-            message = {**message, "content": [_without_reminders(block) for block in blocks]}  # noqa: PLW2901
+    for message in said:
         messages.extend(spread(message))
-    return messages
-
-
-def _gemini_messages(body: Object) -> list[Object]:
-    """The instruction and the contents of a request to Gemini, their calls and results apart."""
-    messages: list[Object] = []
-    system = objects(object_in(body.get(_instruction(body))).get("parts"))
-    if system:
-        messages.append({"role": "system", "content": system})
-    for content in objects(body.get("contents")):
-        messages.extend(spread(content))
     return messages
 
 
@@ -184,14 +168,20 @@ def _instruction(body: Object) -> str:
     return "system_instruction" if "system_instruction" in body else "systemInstruction"
 
 
-def _without_reminders(block: Object) -> Object:
-    """A block of a user's message, without what Claude Code wrote in the user's name and behind results."""
-    if block.get("type") == "text":
-        return {"type": "text", "text": user_text(text_of(block.get("text")))}
-    content = block.get("content")
-    if isinstance(content, str):
-        return {**block, "content": without_reminders(content)}
-    return block
+def _without_reminders(message: Object) -> Object:
+    """A message, of a user without what Claude Code wrote in the user's name and behind results."""
+    if message.get("role") != "user":
+        return message
+    blocks: list[Object] = []
+    for block in _blocks(message.get("content")) or []:
+        content = block.get("content")
+        if block.get("type") == "text":
+            blocks.append({"type": "text", "text": user_text(text_of(block.get("text")))})
+        elif isinstance(content, str):
+            blocks.append({**block, "content": without_reminders(content)})
+        else:
+            blocks.append(block)
+    return {**message, "content": blocks}
 
 
 def _blocks(content: Any) -> list[Object] | None:
@@ -264,17 +254,14 @@ def tools_of(body: Object) -> list[Object]:
         if item.get("type") == "additional_tools":
             given += objects(item.get("tools"))
     tools: list[Object] = []
-    for tool in list(given):
-        given += objects(tool.get("functionDeclarations") or tool.get("function_declarations"))  # Gemini's
-    for tool in given:
-        # {"type": "namespace", "name": "mcp__github", "tools": [...]}
-        if tool.get("type") == "namespace":
-            tools.extend(tools_of({"tools": tool.get("tools")}))
+    for tool in given:  # which grows by the groups in it
+        if tool.get("type") == "namespace":  # {"type": "namespace", "name": "mcp__github", "tools": [...]}
+            given += objects(tool.get("tools"))
             continue
-        inner = inner_of(tool) or tool
+        given += objects(tool.get("functionDeclarations") or tool.get("function_declarations"))  # Gemini's
+        inner = dict(inner_of(tool) or tool)
         for key in _SCHEMAS & inner.keys():
-            inner = {**inner, "parameters": inner[key]}
-            del inner[key]
+            inner["parameters"] = inner.pop(key)
         if 0 < len(text_of(inner.get("name"))) <= MAX_NAME:
             tools.append({"type": "function", "function": inner})
     return tools
@@ -356,28 +343,30 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     return _HINTED[api](body, stable, present, placement)
 
 
+def _front(stable: str, present: str, placement: Placement) -> list[str]:
+    """What goes into the system prompt, where it is equal in each request but for a hint that is placed there."""
+    texts = [stable, present] if placement == "system" else [stable]
+    return [text for text in texts if text]
+
+
 def _chat_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
-    messages = list(objects(body.get("messages")))
+    messages = objects(body.get("messages"))
     if not all(isinstance(message.get("content"), str | list | None) for message in messages):
         return body
-    # At the front, and equal in each request, so that the provider's cache of the prompt still matches.
-    if stable:
-        place = _index_of(messages, ("system", "developer"))
-        if place < 0:
-            place = _index_of(messages, ("user",))
-        _append(messages, place, stable)
-    if present and placement == "system":
-        place = _index_of(messages, ("system", "developer"))
-        if place < 0:
-            messages.insert(0, {"role": "system", "content": present})
-        else:
-            _append(messages, place, present)
-    elif present and placement == "message":
+    place = _index_of(messages, ("system", "developer"))
+    if place < 0 and placement == "system":
+        messages.insert(0, {"role": "system"})
+        place = 0
+    elif place < 0:
+        place = _index_of(messages, ("user",))
+    for text in _front(stable, present, placement):
+        _append(messages, place, text)
+    if present and placement == "message":
         messages.append({"role": "developer", "content": present})
     # Most chat templates take a user's message after results; where one refuses it, the proxy tries "tail".
     elif present and placement == "behind" and is_behind_results(messages):
         messages.append({"role": "user", "content": tagged(present)})
-    elif present:
+    elif present and placement != "system":
         _append(messages, _last_given(messages), tagged(present))
     return {**body, "messages": messages}
 
@@ -387,17 +376,14 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
     if not isinstance(instructions, str | None):
         return body
     # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
-    kept = bool(continued(body)) or body.get("store") is not False
-    into_instructions = placement == "system" or kept
+    if continued(body) or body.get("store") is not False:
+        placement = "system"
     # Unlike items, instructions are not remembered by the server: each request sends its own.
-    parts = [instructions, stable]
-    if into_instructions:
-        parts.append(present)
     changed: Object = dict(body)
-    with_hints = "\n\n".join(part for part in parts if part)
-    if with_hints:
-        changed["instructions"] = with_hints
-    if present and not into_instructions:
+    front = _front(stable, present, placement)
+    if front:
+        changed["instructions"] = "\n\n".join(filter(None, [instructions, *front]))
+    if present and placement != "system":
         items = items_of(body)
         if placement == "message":
             changed["input"] = [*items, {"role": "developer", "content": present}]
@@ -417,9 +403,9 @@ def _anthropic_with_hint(body: Object, stable: str, present: str, placement: Pla
     if system is None or said is None or place < 0:
         return body
     changed: Object = dict(body)
-    at_front = [stable, present] if placement == "system" else [stable]
-    if any(at_front):
-        changed["system"] = [*system, *[{"type": "text", "text": text} for text in at_front if text]]
+    front = _front(stable, present, placement)
+    if front:
+        changed["system"] = [*system, *[{"type": "text", "text": text} for text in front]]
     if present and placement != "system":
         if is_object(body.get("cache_control")) and place == len(messages) - 1 and said:
             # It means the last block. The hint is that now, and the next request does not have it there.
@@ -440,10 +426,9 @@ def _gemini_with_hint(body: Object, stable: str, present: str, placement: Placem
     if not is_object(system) or parts != contents[-1].get("parts"):
         return body
     changed: Object = dict(body)
-    at_front = [stable, present] if placement == "system" else [stable]
-    if any(at_front):
-        added = [{"text": text} for text in at_front if text]
-        changed[key] = {**system, "parts": [*objects(system.get("parts")), *added]}
+    front = _front(stable, present, placement)
+    if front:
+        changed[key] = {**system, "parts": [*objects(system.get("parts")), *[{"text": text} for text in front]]}
     if present and placement != "system" and contents[-1].get("role") != "model":
         part = {"text": tagged(present)}
         if any(not _RESULT_KEYS.isdisjoint(one) for one in parts):
