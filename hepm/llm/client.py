@@ -10,7 +10,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_c
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
-from weakref import WeakValueDictionary
 
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.llm.endpoint import OPENAI_URL, Endpoint, complaint
@@ -81,7 +80,6 @@ class Client:
         # OpenAI's reasoning models know the longer name alone, old servers the shorter one.
         self._refused = frozenset({"max_tokens" if endpoint.base_url == OPENAI_URL else "max_completion_tokens"})
         self._lock = Lock()  # held while the ledger or what is known of the endpoint is used
-        self._asking: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # one held per question being asked
 
     def __enter__(self) -> Self:
         return self
@@ -155,48 +153,41 @@ class Client:
             return None
 
     def _result(self, question: Question[T]) -> AnswerOrFailure[T]:
-        """Find the answer, or ask. Of equal questions one is asked; the others find its answer."""
-        key = question.key(self.endpoint.model)
+        """Find the answer, or ask."""
+        paid_before = self._find(question)
+        if paid_before:
+            self.budget.add_paid_before()
+            return paid_before
+        try:
+            value, paid = self._ask(question)
+        except EndpointRefusedError:  # it will answer no other question either
+            raise
+        except LlmError as error:
+            return Failed(question, error)
         with self._lock:
-            asking = self._asking.setdefault(key, Lock())
-        with asking:
-            paid_before = self._find(question)
-            if paid_before:
-                self.budget.add_paid_before()
-                return paid_before
-            try:
-                value, paid = self._ask(question)
-            except EndpointRefusedError:  # it will answer no other question either
-                raise
-            except LlmError as error:
-                return Failed(question, error)
-            with self._lock:
-                self._ledger.put(key, paid)
-            return Answered(question, value, paid_before=False)
+            self._ledger.put(question.key(self.endpoint.model), paid)
+        return Answered(question, value, paid_before=False)
 
     def _ask(self, question: Question[T]) -> tuple[T, PaidAnswer]:
-        messages = question.messages
-        total = Usage()
-        problem = ""
-        for repair in (False, True):
-            try:
-                text, used = self._exchange(question, messages, schema_shown=repair)
-            except BudgetSpentError as short:
-                if repair:
-                    raise self._useless(question, f"{problem}; and {short}") from None
-                raise
-            total += used
-            try:
-                return question.read(text), PaidAnswer(question.subject, question.step, text, total)
-            except ValueError as error:
-                problem = str(error)
-            # Show the model its answer and what is wrong with it.
-            request = "Answer again."
-            if question.schema:
-                request = schema_note(question)
-            note = Message("user", f"That answer cannot be used: {problem}\n\n{request}")
-            messages = (*question.messages, Message("assistant", text), note)
-        raise self._useless(question, f"it cannot be used, after a repair too: {problem}")
+        text, used = self._exchange(question, question.messages, schema_shown=False)
+        try:
+            return question.read(text), PaidAnswer(question.subject, question.step, text, used)
+        except ValueError as error:
+            problem = str(error)
+        # Once more, with the model's answer and what is wrong with it.
+        request = "Answer again."
+        if question.schema:
+            request = schema_note(question)
+        note = Message("user", f"That answer cannot be used: {problem}\n\n{request}")
+        messages = (*question.messages, Message("assistant", text), note)
+        try:
+            text, used_again = self._exchange(question, messages, schema_shown=True)
+            return question.read(text), PaidAnswer(question.subject, question.step, text, used + used_again)
+        except BudgetSpentError as short:
+            problem += f"; and {short}"
+        except ValueError as error:
+            problem = f"it cannot be used, after a repair too: {error}"
+        raise self._useless(question, problem)
 
     def _exchange(
         self, question: Question[Any], messages: Sequence[Message], *, schema_shown: bool
@@ -310,23 +301,18 @@ def _read(completion: Any, *, tools: bool) -> tuple[str, str, Usage | None]:
     try:
         if not completion.choices:
             # Gateways answer 200 whatever the model behind them did.
-            error = getattr(completion, "error", None)
-            problem = "the endpoint's answer holds no choice"
-            if error:
-                problem += f": {error!r}"
+            problem = f"the endpoint's answer holds no choice: {getattr(completion, 'error', None)!r}"
             return "", problem[:300], usage
         reason = completion.choices[0].finish_reason
         message = completion.choices[0].message
-        text = message.content
-        if not (text or "").strip():
-            text = ""
+        text = (message.content or "").strip()
         if tools:
             text = json.dumps({"names": [call.function.name for call in message.tool_calls or ()]}, ensure_ascii=False)
-        refusal = (message.refusal or "")[:300]
-    except (AttributeError, TypeError, IndexError):
+        refusal = message.refusal
+    except (AttributeError, TypeError):
         return "", f"the endpoint's answer is not in the OpenAI format: {str(completion)[:200]!r}", usage
     if refusal:
-        return text, f"the model refused: {refusal}", usage
+        return text, f"the model refused: {refusal[:300]}", usage
     problem = ""
     if not text:
         problem = f"the answer holds no text (finish_reason {reason!r})"
@@ -340,7 +326,5 @@ def _usage(usage: Any) -> Usage | None:
     for count in (tokens_in, tokens_out):
         if not isinstance(count, int) or count < 0:
             return None
-    cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)
-    if not isinstance(cached, int):
-        cached = 0
-    return Usage(1, tokens_in, min(max(cached, 0), tokens_in), tokens_out)
+    cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None) or 0
+    return Usage(1, tokens_in, min(cached, tokens_in), tokens_out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from threading import Condition
+from threading import Lock
 
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import count_of
@@ -123,7 +123,7 @@ class Budget:
         self.used = Usage()
         self.paid_before = 0  # answers from a ledger
         self._held: list[Usage] = []
-        self._changed = Condition()
+        self._lock = Lock()
 
     def line(self) -> str:
         """The total as a line for people."""
@@ -132,28 +132,22 @@ class Budget:
 
     def add_paid_before(self) -> None:
         """Count an answer from a ledger; threads may call it."""
-        with self._changed:
+        with self._lock:
             self.paid_before += 1
 
     def hold(self, most: Usage) -> None:
-        """Reserve the most that a request may take, after waiting for others' reservations; or BudgetSpentError."""
-        with self._changed:
-            while True:
-                shortage = self.shortage(self.used + most)
-                if shortage:
-                    raise BudgetSpentError(shortage)
-                if not self.shortage(sum(self._held, start=self.used + most)):
-                    self._held.append(most)
-                    return
-                # There is room once other requests have taken less than the most that they may.
-                self._changed.wait()
+        """Reserve the most that a request may take; BudgetSpentError without room beside other reservations."""
+        with self._lock:
+            shortage = self.shortage(sum(self._held, start=self.used + most))
+            if shortage:
+                raise BudgetSpentError(shortage)
+            self._held.append(most)
 
     def release(self, held: Usage, used: Usage) -> None:
         """Release a reservation, and count what was used."""
-        with self._changed:
+        with self._lock:
             self._held.remove(held)
             self.used += used
-            self._changed.notify_all()
 
     def shortage(self, needed: Usage) -> str:
         """Which limit this usage would exceed, that which was used included; "" if none."""

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
-
-from rich.console import Console
 
 from hepm.evals.domains import Domain, by_request, domains_of
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import find_methods
 from hepm.evals.metrics import find_divergences
-from hepm.evals.report import EvalReport, tables
 from tests.runs import trajectory
 
 WISHES = ("refund a broken parcel", "change my address", "log in again", "cancel the abo", "book a room", "find a shop")
@@ -59,9 +55,3 @@ def test_the_report_says_that_requests_were_grouped() -> None:
     assert (found["grouped"], found["families"]) == (True, len(WISHES))
     assert report.verdict.endswith("requests were grouped by likeness.")
     assert "likeness" not in evaluate([log(task="t")], find_methods(["first-order"]), EvalOptions()).verdict
-
-
-def _printed(report: EvalReport) -> str:
-    console = Console(width=200, file=StringIO())
-    console.print(tables(replace(report, enough=True)))
-    return console.file.getvalue()  # type: ignore[attr-defined]

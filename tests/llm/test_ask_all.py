@@ -30,16 +30,6 @@ def own_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("hepm-llm")]
 
 
-def test_equal_questions_that_are_asked_at_once_are_paid_for_once(server: Loopback, client: Client):
-    server.script = lambda _: completion("same").after(0.1)
-    twins = [text_question("run-1", step="a"), text_question("run-1", step="b"), text_question("run-1", step="a")]
-    results = [one for one in client.ask_all(twins, concurrency=3) if isinstance(one, Answered)]
-    assert [one.value for one in results] == ["same"] * 3
-    assert sorted(one.paid_before for one in results) == [False, True, True]
-    assert len(server.requests) == 1
-    assert (client.budget.used.calls, client.budget.paid_before) == (1, 2)
-
-
 def test_a_question_that_fails_does_not_keep_the_others_from_their_answers(server: Loopback, client: Client):
     def script(request: Request) -> Reply:
         return refused() if "run-1" in request.said else error(400, "odd") if "run-2" in request.said else completion()
