@@ -399,11 +399,6 @@ class Store(ABC):
                     refused[aliases.get(source, source)][aliases.get(target, target)] += 1
         return dict(refused)
 
-    def requests_before(self, *, namespace: str, most: int) -> list[tuple[int, str, str, str]]:
-        """Row number, environment, task and words of users of the `most` latest labelled runs of no experiment."""
-        rows = self.read("requests_before", namespace=namespace, most=most)
-        return [(seq, environment, task, said or "") for seq, environment, task, said in rows]
-
     def runs_by_task(self, *, namespace: str) -> list[Row]:
         """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""
         return self.read("runs_by_task", namespace=namespace)

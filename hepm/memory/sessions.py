@@ -222,18 +222,13 @@ class Sessions:
         Args:
             lately: Take the report of before where making it anew would take much of the time.
         """
-        from hepm.uplift.kinds import KNOWN_RUNS
         from hepm.uplift.report import uplift_of
 
         revision, began = self._memory.mirrors.revision, time.monotonic()
         known = self._reports.get(namespace)
         if known is not None and (known.revision == revision or (lately and began < known.until)):
             return known.report
-        store = self._memory.store
-        sessions = store.trial_sessions(namespace=namespace)
-        # Requests of earlier runs, which need not be read where there is no session.
-        before = store.requests_before(namespace=namespace, most=KNOWN_RUNS) if sessions else []
-        report = uplift_of(sessions, before, namespace=namespace)
+        report = uplift_of(self._memory.store.trial_sessions(namespace=namespace), namespace=namespace)
         ended = time.monotonic()
         self._reports[namespace] = _Reported(revision, ended + _PAUSE_FACTOR * (ended - began), report)
         return report

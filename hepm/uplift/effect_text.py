@@ -17,8 +17,8 @@ ADJUSTED: Final = (
     "difference of the means; the sentence says this figure, and its interval holds at every look"
 )
 """What the last column has, where sessions are compared."""
-DIFFERENCES: Final = (0.05, 0.1)
-"""True differences of which it is said how many more sessions would show them."""
+DIFFERENCE: Final = 0.05
+"""A true difference of which it is said how many more sessions would show it."""
 _WORDS: Final = {1: "raised", -1: "lowered"}
 
 
@@ -110,31 +110,10 @@ def effect_sentence(effect: Effect | None, sessions: int, *, what: str = "succes
     if effect.sure:
         return f"Memory {_WORDS[effect.sure]} {what} by {value} points ({low} to {high}) in {count_of(sessions, of)}."
     unknown = f"Not yet known: {what} differed by {value} points ({low} to {high}) in {count_of(sessions, of)}"
-    waits = _waits(effect, of)
-    if not waits:
+    more = effect.more_for(DIFFERENCE)
+    if not more:
         return f"{unknown}."
-    return f"{unknown}; {waits}."
-
-
-def _waits(effect: Effect, of: str) -> str:
-    """How many more sessions would show a difference; "" where none are needed, or that is not known.
-
-    "about 400 more sessions would show a difference of 5, about 100 one of 10 points"
-    """
-    waits: list[str] = []
-    for difference in DIFFERENCES:
-        number = effect.more_for(difference)
-        if number:
-            words = f"one of {100 * difference:.0f}"
-            if not waits:
-                words = f"more {of}s would show a difference of {100 * difference:.0f}"
-            waits.append(f"about {_rounded(number):,} {words}")
-    if not waits:
-        return ""
-    return f"{', '.join(waits)} points"
-
-
-def _rounded(number: int) -> int:
-    """To two digits: the number is an estimate."""
-    scale = 10 ** max(0, int(math.log10(number)) - 1)
-    return round(number / scale) * scale
+    # To two digits: it is an estimate.
+    scale = 10 ** max(0, int(math.log10(more)) - 1)
+    wait = f"about {round(more / scale) * scale:,} more {of}s would show a difference of {100 * DIFFERENCE:.0f} points"
+    return f"{unknown}; {wait}."

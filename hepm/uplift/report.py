@@ -113,17 +113,8 @@ class UpliftReport:
         return values
 
 
-def uplift_of(
-    sessions: Sequence[TrialSession],
-    before: Sequence[tuple[int, str, str, str]] = (),
-    *,
-    namespace: str,
-) -> UpliftReport:
-    """The report on sessions in order of arrival.
-
-    Args:
-        before: Runs of before the experiment, by which requests are recognised (`Store.requests_before`).
-    """
+def uplift_of(sessions: Sequence[TrialSession], *, namespace: str) -> UpliftReport:
+    """The report on sessions in order of arrival."""
     shadows: list[TrialSession] = []
     ended: list[TrialSession] = []
     missing: Counter[str] = Counter()
@@ -134,7 +125,7 @@ def uplift_of(
             missing[session.arm] += 1
         else:
             ended.append(session)
-    kind_T = kinds_of(ended, before)
+    kind_T = kinds_of(ended)
     success_T = np.array([bool(session.success) for session in ended], dtype=np.float64)
     treated_T = np.array([session.arm == MEMORY for session in ended], dtype=np.bool_)
     # The holdout is the chance of a control; of each session, as the setting may change while an experiment runs.

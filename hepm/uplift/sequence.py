@@ -112,24 +112,17 @@ def margins(sessions_T: FloatArray, alpha: float = ALPHA) -> FloatArray:
 
 
 def sessions_for(difference: float, sd: float) -> int:
-    """Sessions until a true difference of this size is shown with a probability of .8, by the formula."""
+    """Sessions until a true difference of this size is shown with a probability of .8, to a hundredth."""
 
     def shown(sessions: int) -> bool:
         half = sd * (float(margins(np.array([sessions], dtype=np.float64))[0]) + _POWER / math.sqrt(sessions))
         return half <= difference
 
-    # The width falls with the sessions, so the fewest that show it are found by doubling, then by halving.
-    high = FEWEST
-    while not shown(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if shown(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    # The width falls with the sessions.
+    sessions = FEWEST
+    while not shown(sessions):
+        sessions += max(1, sessions // 100)
+    return sessions
 
 
 class Expected(NamedTuple):

@@ -85,7 +85,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     ],
     "outcomes_by_day": lambda store, ns: sorted(store.outcomes_by_day(namespace=ns).items()),
     "models": lambda store, ns: store.models(namespace=ns, most=9),
-    "requests_before": lambda store, ns: store.requests_before(namespace=ns, most=9),
     "latest_records": lambda store, ns: store.latest_records(namespace=ns, before=1 << 62, limit=9),
     "near": lambda store, ns: [row[:10] for row in store.near(VECTOR, ns, 9)],
     "drifts": lambda store, ns: [one for one in store.drifts(["a", "b"], namespace=ns).values() if one],

@@ -42,7 +42,6 @@ def test_sessions_of_experiments_are_listed_in_order_with_what_is_compared(store
     assert found[0].shown == ("p-1", "hint buy")
     assert (found[0].tokens, found[0].holdout, found[0].shadow) == (40, 0.1, False)
     assert [one.arm for one in store.trial_sessions(namespace="other")] == [CONTROL]
-    assert len(store.requests_before(namespace=NS, most=5)) == 1
 
 
 def test_a_late_label_a_rebuild_and_forgetting_leave_every_session_counted_once(store: Store) -> None:

@@ -160,11 +160,6 @@ WHERE namespace = :namespace AND arm <> '' ORDER BY seq;
 SELECT refused FROM trajectory INDEXED BY trajectory_refused
 WHERE namespace = :namespace AND refused <> '' ORDER BY seq DESC LIMIT :most;
 
--- name: requests_before
--- Of the latest runs that are of no experiment: where they took place, their task, and what was said.
-SELECT seq, environment, task, said FROM trajectory
-WHERE namespace = :namespace AND arm = '' AND success IS NOT NULL ORDER BY seq DESC LIMIT :most;
-
 -- name: runs_by_task
 SELECT environment, task, id FROM trajectory
 WHERE namespace = :namespace AND (success IS NOT NULL OR reward IS NOT NULL)
