@@ -271,7 +271,7 @@ def measure_fold(job: tuple[Place, int, bool, str]) -> list[Named]:
     place, fold, seen, tasks = job
     split = [*(by_run if seen else by_family)(place.runs)][fold]
     tested = set(split.test)
-    here = [(one.event, one) for one in find_divergences(place.runs)[0] if one.event.run in tested]
+    here = [(one.event, one) for one in find_divergences(place.runs) if one.event.run in tested]
     good = [event for run in split.test if run.success for event in run.events]
     random.Random(fold).shuffle(good)
     here += [(event, None) for event in good[: max(20, len(good) // 6)]]

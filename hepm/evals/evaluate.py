@@ -17,7 +17,6 @@ from hepm.evals.metrics import (
     METRICS,
     Bootstrap,
     DivergencePoint,
-    Failures,
     FloatArray,
     Hints,
     RescueAndHarm,
@@ -191,22 +190,21 @@ class _Measured:
         self.hints: dict[bool, defaultdict[str, Hints]] = {False: defaultdict(Hints), True: defaultdict(Hints)}
         self._settings = settings
         self._ranks: defaultdict[str, list[int]] = defaultdict(list)
-        self._failures: Failures | None = None
         self._divergences: Sequence[DivergencePoint] = ()
         if not domain.derived:
-            self._divergences, self._failures = find_divergences(domain.runs)
+            self._divergences = find_divergences(domain.runs)
 
     def to_ask(self) -> Iterator[_Asked]:
         """What its memories are asked; `take` has the answers, in this order."""
         splits = [(split, False) for split in by_family(self.domain.runs, self._settings.folds)]
         # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
-        if self._failures and self._settings.seen:
+        if self._settings.seen and not self.domain.derived:
             splits += [(split, True) for split in by_run(self.domain.runs, self._settings.run_folds)]
         for split, seen in splits:
             won = [event for run in split.test if run.success for event in run.events]
             tested = set(split.test)
             here = [divergence for divergence in self._divergences if divergence.event.run in tested]
-            yield _Asked(split, won, here, seen, hinted=self._failures is not None)
+            yield _Asked(split, won, here, seen, hinted=not self.domain.derived)
 
     def take(self, asked: _Asked, answers: _Answers) -> None:
         """Keep what the methods said to one memory's questions."""
@@ -238,7 +236,6 @@ class _Measured:
             methods={name: _scores([self], name, self._settings.reference) for name in self._ranks},
             rescue=_pooled([self.hints[False]], self._settings),
             rescue_seen=_pooled([self.hints[True]], self._settings),
-            failures=self._failures,
             grouped=self.domain.grouped,
         )
 

@@ -27,11 +27,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 METRICS: Final = ("hit@1", "hit@2", "hit@3", "mrr")
 DRAWS: Final = 1000
 """Draws of a bootstrap."""
-POINTINGS: Final = ("rescue", "misled", "both", "neither")
-"""What a hint at a divergence names: the better tool alone, the chosen one alone, both, or none of them."""
-_NAMED: Final = ((True, False), (False, True), (True, True), (False, False))
-"""Whether a hint names the better tool, and the chosen one: by POINTINGS."""
-_SHARES: Final = (*POINTINGS, "warned", "warned_better")
+_SHARES: Final = ("rescue", "misled", "warned", "warned_better")
 _RESCUE, _MISLED = 0, 1  # columns of _SHARES
 
 
@@ -105,35 +101,25 @@ class DivergencePoint:
     forks: Sequence[RunDivergence]
 
     def judge(self, hint: Hint) -> FloatArray:
-        """Shares of the forks: POINTINGS of the hint, then warnings of a tool of the failed and the successful run."""
+        """Shares of the forks, shape (4,): where the hint names the better tool alone, or the chosen one alone; where
+        it warns of the chosen tool, or of the better one."""
         shares = np.zeros(len(_SHARES))
         # Tools of the successful run that the failed one did not call there, and the reverse.
         for _, better, chosen, _ in self.forks:
-            named = not better.isdisjoint(hint.tools), not chosen.isdisjoint(hint.tools)
-            shares[_NAMED.index(named)] += 1
-            shares[-2:] += not chosen.isdisjoint(hint.warned), not better.isdisjoint(hint.warned)
+            names_better = not better.isdisjoint(hint.tools)
+            names_chosen = not chosen.isdisjoint(hint.tools)
+            warns_of = (not chosen.isdisjoint(hint.warned), not better.isdisjoint(hint.warned))
+            shares += (names_better and not names_chosen, names_chosen and not names_better, *warns_of)
         return shares / len(self.forks)
 
 
-@dataclass(frozen=True)
-class Failures:
-    """The failed runs of a domain: `diverged` + `unsolved` (no run solved their task) + `same_way`.
-
-    The last took the tools of a successful run as far as they went, or differ only in what they called together.
-    """
-
-    runs: int
-    diverged: int
-    unsolved: int
-    same_way: int
-
-
-def find_divergences(runs: Sequence[DomainRun]) -> tuple[list[DivergencePoint], Failures]:
+def find_divergences(runs: Sequence[DomainRun]) -> list[DivergencePoint]:
     """The divergences of failed runs from successful ones.
 
     A divergence is the first turn whose set of tools differs from that of a successful run of the same task, after
     equal sets before. Of several successful runs those with the longest common prefix count, each for an equal part:
-    together they would offer more tools to hit than the one failed run.
+    together they would offer more tools to hit than the one failed run. A failed run has none if no run solved its
+    task, or if it took the tools of a successful run as far as it went.
     """
     solved = _successful_ways(runs)
     # By id: the report must not depend on the order of the files.
@@ -146,9 +132,7 @@ def find_divergences(runs: Sequence[DomainRun]) -> tuple[list[DivergencePoint], 
         forks = [fork for fork in found if fork.theirs and fork.own]
         if forks:
             divergences.append(DivergencePoint(turns[forks[0].at][0], forks))
-    unsolved = sum(run.task not in solved for run in failed)
-    same_way = len(failed) - unsolved - len(divergences)
-    return divergences, Failures(len(failed), len(divergences), unsolved, same_way)
+    return divergences
 
 
 def _successful_ways(runs: Sequence[DomainRun]) -> dict[str, list[ToolSequence]]:
@@ -196,8 +180,6 @@ class RescueAndHarm:
     families: int
     rescue: float
     misled: float
-    both: float
-    neither: float
     gain: float
     harm: float
     silent: float

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hepm.evals.metrics import METRICS, Failures, Interval, RescueAndHarm
+from hepm.evals.metrics import METRICS, Interval, RescueAndHarm
 from hepm.text import count_of, on_one_line
 from hepm.types import Object
 
@@ -106,7 +106,6 @@ class DomainReport:
     methods: Mapping[str, MethodScores]
     rescue: Mapping[str, RescueAndHarm]
     rescue_seen: Mapping[str, RescueAndHarm]
-    failures: Failures | None
     grouped: bool = False
 
 
@@ -285,7 +284,7 @@ def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> list[Table]:
         f"{memory}; hints of at most {first.k} at {first.divergences:,} points of {first.families:,} task families "
         "where a failed run left the way of a successful one"
     )
-    # "misled" and "rescue" leave "both" and "neither" out: they do not add up to 1.
+    # "misled" and "rescue" leave hints out that name both tools or none of them: they do not add up to 1.
     return [rows_table(title, _RESCUE_COLUMNS, by_method.items())]
 
 

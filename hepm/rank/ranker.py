@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -63,21 +62,14 @@ class Ranker:
         self._scorer = _of_part(weights, "scorer.")
         self._attention = _of_part(weights, "attention.")  # of the model "hetero" alone
         self._kept: WeakKeyDictionary[NamespaceMirror, Snapshot] = WeakKeyDictionary()
-        self._lock = threading.Lock()
 
     def here(self, mirror: NamespaceMirror) -> Snapshot:
         """The ranker on a memory. It is read again when a tenth of its runs are new, or one was removed."""
         changes, removals = mirror.changes, mirror.removals
         kept = self._kept.get(mirror)
-        # While one thread reads runs that were only added, the others go on.
-        reading = self._lock.locked()
-        if kept is not None and (kept.changes == changes or (reading and kept.removals == removals)):
-            return kept
-        with self._lock:
-            kept = self._kept.get(mirror)
-            if kept is None or kept.removals != removals or _outgrown(kept.calls, mirror):
-                kept = self.on(read_calls(mirror.store, mirror.name))
-            self._kept[mirror] = kept = replace(kept, changes=changes, removals=removals)
+        if kept is None or kept.removals != removals or (kept.changes != changes and _outgrown(kept.calls, mirror)):
+            kept = self.on(read_calls(mirror.store, mirror.name))
+        self._kept[mirror] = kept = replace(kept, changes=changes, removals=removals)
         return kept
 
     def on(self, calls: RankerCalls) -> Snapshot:

@@ -4,7 +4,7 @@ import pytest
 
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import DomainRun
-from hepm.evals.metrics import DivergencePoint, Failures, Hints, find_divergences
+from hepm.evals.metrics import DivergencePoint, Hints, find_divergences
 from hepm.experience.comparison import RunDivergence
 from tests.evals.logs import run
 
@@ -27,68 +27,64 @@ def fork(better: str, chosen: str) -> RunDivergence:
 
 
 def test_a_divergence_is_the_first_turn_that_differs() -> None:
-    ((found,), _) = find_divergences([good("g", "a", "b", "c"), bad("f", "a", "x", "c")])
+    (found,) = find_divergences([good("g", "a", "b", "c"), bad("f", "a", "x", "c")])
     assert (found.event.position, found.event.next) == (1, "x")
     assert found.forks == [fork("b", "x")]
 
 
 def test_calls_of_one_turn_have_no_order() -> None:
-    ((found,), _) = find_divergences([good("g", "a+b", "c"), bad("f", "b+a", "d")])
+    (found,) = find_divergences([good("g", "a+b", "c"), bad("f", "b+a", "d")])
     assert found.forks == [fork("c", "d")]
 
 
 def test_the_run_that_was_followed_longest_is_the_one_that_is_left() -> None:
-    ((found,), _) = find_divergences([good("g1", "x", "y"), good("g2", "a", "b"), bad("f", "a", "c")])
+    (found,) = find_divergences([good("g1", "x", "y"), good("g2", "a", "b"), bad("f", "a", "c")])
     assert found.forks == [fork("b", "c")]
 
 
 def test_runs_followed_equally_long_count_for_equal_parts() -> None:
-    ((found,), _) = find_divergences([good("g1", "a", "b"), good("g2", "a", "d"), bad("f", "a", "c")])
+    (found,) = find_divergences([good("g1", "a", "b"), good("g2", "a", "d"), bad("f", "a", "c")])
     assert found.forks == [fork("b", "c"), fork("d", "c")]
-    assert found.judge(Hint(("b", "x"))).tolist() == [0.5, 0, 0, 0.5, 0, 0]
+    assert found.judge(Hint(("b", "x"))).tolist() == [0.5, 0, 0, 0]
 
 
 def test_a_run_that_took_the_same_tools_is_no_divergence() -> None:
     log = [good("g", "a", "b"), bad("f", "a", "b"), bad("short", "a"), bad("long", "a", "b", "c")]
-    assert find_divergences(log) == ([], Failures(3, diverged=0, unsolved=0, same_way=3))
+    assert find_divergences(log) == []
 
 
 def test_a_way_counts_as_successful_from_a_share_of_its_runs_on() -> None:
     """A success with a wrong label hid that the others of its way had failed: their way was "the same"."""
     log = [good(f"g{n}", "a", "b") for n in range(6)] + [bad(f"f{n}", "a", "c") for n in range(9)]
     hidden = [*log, good("mislabelled", "a", "c")]
-    assert [len(find_divergences(runs)[0]) for runs in (log, hidden)] == [9, 9]
+    assert [len(find_divergences(runs)) for runs in (log, hidden)] == [9, 9]
     # 9 of 18 runs of the task succeeded: a way counts from .25 on, which are 3 of its 12.
     several = [*log, *(good(f"s{n}", "a", "c") for n in range(3))]
-    assert find_divergences(several)[1] == Failures(9, diverged=0, unsolved=0, same_way=9)
+    assert find_divergences(several) == []
 
 
 def test_a_task_that_nobody_solved_tells_nothing() -> None:
     log = [good("g", "a", "b", task="other"), bad("f", "a", "c")]
-    assert find_divergences(log) == ([], Failures(1, diverged=0, unsolved=1, same_way=0))
+    assert find_divergences(log) == []
 
 
 @pytest.mark.parametrize(
-    ("tools", "expected"),
-    [("b", "rescue"), ("x", "misled"), ("bx", "both"), ("yz", "neither"), ("", "neither")],
+    ("tools", "expected"), [("b", [1, 0]), ("x", [0, 1]), ("bx", [0, 0]), ("yz", [0, 0]), ("", [0, 0])]
 )
-def test_hints_speak_for_one_way_the_other_both_or_neither(tools: str, expected: str) -> None:
+def test_hints_speak_for_the_better_tool_alone_or_for_the_chosen_one_alone(tools: str, expected: list[int]) -> None:
     divergence = DivergencePoint(bad("f", "x").all_events[0], [fork("b", "x")])
-    shares = dict(
-        zip(("rescue", "misled", "both", "neither"), divergence.judge(Hint(tuple(tools))).tolist(), strict=False)
-    )
-    assert shares == {name: float(name == expected) for name in shares}
+    assert divergence.judge(Hint(tuple(tools))).tolist() == [*expected, 0, 0]
 
 
 def test_shares_and_tools_are_counted_over_divergences() -> None:
     moments = [bad(f"f{i}", "x", task=f"t{i}").all_events[0] for i in range(4)]
     divergences = [DivergencePoint(moment, [fork("b", "x")]) for moment in moments]
     found = Hints(at_divergences=[*zip(divergences, hints("bc", "bx", "cx", "bd"), strict=True)]).measure()
-    assert (found.rescue, found.misled, found.both, found.neither, found.gain) == (0.5, 0.25, 0.25, 0.0, 0.25)
+    assert (found.rescue, found.misled, found.gain) == (0.5, 0.25, 0.25)
     assert found.families == 4
     # With one tool there is no "both": the second divergence is rescued too, the third misses both ways.
     found = Hints(at_divergences=[*zip(divergences, hints("b", "b", "c", "b"), strict=True)]).measure(k=1)
-    assert (found.rescue, found.misled, found.neither) == (0.75, 0.0, 0.25)
+    assert (found.rescue, found.misled) == (0.75, 0.0)
 
 
 def test_warnings_are_right_of_the_chosen_tool_and_wrong_of_the_better_one() -> None:

@@ -34,7 +34,7 @@ def test_many_runs_are_measured_on_a_sample_that_the_verdict_names(many: Path) -
 def test_all_measures_every_call(many: Path) -> None:
     found = quick("eval", many, "--json", "--method", "first-order", "--all").json
     assert found["domains"]["shop"]["events"] == 2_250
-    assert found["domains"]["shop"]["failures"]["diverged"] == 900
+    assert found["rescue"]["first-order"]["divergences"] == 900
     assert "sample" not in found["verdict"]
     assert found["settings"]["sampled"] is None
 

@@ -11,8 +11,6 @@ RESCUE = RescueAndHarm(
     families=12,
     rescue=0.5,
     misled=0.2,
-    both=0.1,
-    neither=0.2,
     gain=0.3,
     harm=0.25,
     silent=0.0,
@@ -37,7 +35,7 @@ def sentence(
         "first-order": MethodScores({"hit@2": 0.4}, {}, {}),
         "hybrid": MethodScores({"hit@2": hit}, {}, {"hit@2": ahead}),
     }
-    domain = DomainReport(events, families, macro, {}, {}, None)
+    domain = DomainReport(events, families, macro, {}, {})
     report = EvalReport(
         domains={"shop": domain},
         macro=macro,

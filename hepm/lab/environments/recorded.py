@@ -55,7 +55,7 @@ class Point:
 def points_in(domain: Domain) -> Iterator[Point]:
     """The points of a domain: where a failed run diverged from successful ones."""
     known = _known_tools(domain)
-    for divergence in find_divergences(domain.runs)[0]:
+    for divergence in find_divergences(domain.runs):
         # Without a message before it there is nothing to ask a model.
         if not divergence.event.turns:
             continue

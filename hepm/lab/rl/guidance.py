@@ -48,8 +48,6 @@ class Guidance:
     def __post_init__(self) -> None:
         if not 0 <= self.p_skip <= 1:
             raise InputError(f"p_skip is {self.p_skip}: give a probability from 0 to 1")
-        if self.share not in ("all", "half"):
-            raise InputError(f"guided are {self.share!r} of the rollouts: give 'all' or 'half'")
 
     def guides(self, index: int) -> bool:
         """Whether the rollout with this index in its group is guided."""
@@ -80,6 +78,4 @@ class Guidance:
         )
         named = tuple(suggestion.tool for suggestion in suggestions)
         text = suggestions.prompt()
-        if not text:
-            return Guided("", named)
-        return Guided(tagged(text), named)
+        return Guided(tagged(text) if text else "", named)

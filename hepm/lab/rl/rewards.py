@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -129,25 +127,16 @@ class ReflectionGrade:
     reflection_score: Literal[0, 1, 2, 3]
 
 
-@dataclass(frozen=True, slots=True)
-class PlainReflection:
-    """A reflection in the paper's form: its notes are a text, and quote nothing."""
-
-    user_preferences_reasoning: str
-    agent_notes: str
-
-
 def reflection_reward(client: Client, reflection: str, enforced: Sequence[str], gold: str) -> float:
     """R(r, ε) = R_coverage + R_format of a reflection on a session (MultiSessionCollab, equation 1): 0 to 4.
 
     R_format is 1 (ours: the paper prints no weight) for a JSON object and nothing else, with reasoning and notes that
-    are not empty, as the agent is asked for it (`hepm.experience.reflection.reflection_question`), or in the paper's
-    form. Of another text, all is graded.
+    are not empty, as `hepm.experience.reflection.reflection_question` asks for it. Of another text, all is graded.
 
     Args:
         client: Asks the judge, which no one trains: Llama-3.3-70B-Instruct in the paper.
         enforced: The user's messages that enforce a preference (ε).
-        gold: A reflection on the same conversation by a strong model, in either form or in plain words.
+        gold: A reflection on the same conversation by a strong model, in that form or in plain words.
     Raises:
         InputError: the gold reflection is empty.
         AnswerError, EndpointError, BudgetSpentError: as in `Client.ask`.
@@ -172,14 +161,13 @@ def reflection_reward(client: Client, reflection: str, enforced: Sequence[str], 
 
 def _reasoning_and_notes(reflection: str) -> tuple[str, str]:
     """The two parts of a reflection; without reasoning, and with all of it as notes, where it has another form."""
-    with suppress(ValueError, RecursionError):
-        # Without a thought of a model that thinks first.
-        text = read_answer(str, reflection)
-        if isinstance(json.loads(text), dict):
-            with suppress(ValueError):
-                checked = read_answer(RewrittenNotes, text)
-                lines = [note.text for note in checked.notes if note.text.strip()]
-                return checked.reasoning, text_of(lines)
-            plain = read_answer(PlainReflection, text)
-            return plain.user_preferences_reasoning, plain.agent_notes
-    return "", reflection
+    # Without a thought of a model that thinks first.
+    text = read_answer(str, reflection) if reflection.strip() else ""
+    if not (text.startswith("{") and text.endswith("}")):  # words around the JSON are another form
+        return "", reflection
+    try:
+        written = read_answer(RewrittenNotes, text)
+    except ValueError:
+        return "", reflection
+    lines = [note.text for note in written.notes if note.text.strip()]
+    return written.reasoning, text_of(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -38,7 +38,7 @@ def sft_examples(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Itera
     described = _described_tools(memory, namespace)
     redactor = Redactor()
     seen: set[int] = set()  # hashes and no texts: conversations may be long, and there may be many
-    for run in _shortest(memory, namespace, lambda run: True):
+    for run in _shortest(memory, namespace):
         tools = tuple(described.get(name) or Tool(name) for name in sorted(called[run.environment]))
         example = example_of(redactor(replace(run, tools=tools)))
         key = hash(json.dumps(example["messages"], sort_keys=True))
@@ -47,11 +47,13 @@ def sft_examples(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Itera
             yield example
 
 
-def _shortest(memory: Memory, namespace: str, fits: Callable[[Trajectory], bool]) -> Iterator[Trajectory]:
-    """Of each task the shortest success that fits; runs without a task all count."""
+def _shortest(memory: Memory, namespace: str, *, tagged: bool = False) -> Iterator[Trajectory]:
+    """Of each task the shortest success, or that of an agent in tags; runs without a task all count."""
     # Two passes, as runs are read one by one: the first finds what to keep of each task, the second gives it.
     shortest: dict[tuple[str, str], tuple[int, str]] = {}
-    for run in filter(fits, _successes(memory, namespace)):
+    for run in _successes(memory, namespace):
+        if tagged and not any(read_action(turn.text).name for turn in run.turns):
+            continue
         key, length = (run.environment, run.task or f"run {run.id}"), (run.steps, run.id)
         shortest[key] = min(shortest.get(key, length), length)
     kept = {id for _, id in shortest.values()}
@@ -87,7 +89,7 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
     """
     described = _described_tools(memory, namespace)
     redactor = Redactor()
-    for run in _shortest(memory, namespace, _acts_by_tags):
+    for run in _shortest(memory, namespace, tagged=True):
         called = sorted({call.name for call in run.calls()}.intersection(described))
         specs = [_spec_of(described[name]) for name in called]
         messages = [{"role": "system", "content": tag_instructions(specs)}]
@@ -98,26 +100,14 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
         yield {"messages": messages}
 
 
-def _acts_by_tags(run: Trajectory) -> bool:
-    return any(read_action(turn.text).name for turn in run.turns)
-
-
 def _successes(memory: Memory, namespace: str) -> Iterator[Trajectory]:
     """The successful runs that may teach, in the order of the store."""
     # An older store counted a reward of 1 alone as a success, and has no mark of its own: its runs are graded anew.
     success_from = memory.header.success_from
     for run in memory.runs(namespace=namespace):
-        if run.trusted and run.graded(success_from).outcome.success and any(map(_is_shown, run.turns)):
+        # A run of an agent that did nothing shows nothing.
+        if run.trusted and run.steps and run.graded(success_from).outcome.success:
             yield run
-
-
-def _is_shown(turn: Turn) -> bool:
-    """Whether an example has something of this turn: a text, or a call that is not of memory itself."""
-    if not turn.is_step:
-        return False
-    if turn.text:
-        return True
-    return any(not own_tool(call.name, call.arguments) for call in turn.calls)
 
 
 def example_of(run: Trajectory) -> Example:

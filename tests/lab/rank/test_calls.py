@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,8 @@ import pytest
 
 from hepm import Memory
 from hepm.graph.rows import Float32Array
-from hepm.graph.store import Store
 from hepm.policy import Query
-from hepm.rank.calls import RankerCalls, read_calls
+from hepm.rank.calls import read_calls
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import situations_now
 from hepm.types import StateSummary, ToolName
@@ -104,29 +102,6 @@ def test_a_run_that_is_removed_is_forgotten_at_once(desk: Memory) -> None:
     assert "good 3" in ranker.here(mirror).calls.run_ids
     desk.forget(trajectory="good 3")
     assert "good 3" not in ranker.here(mirror).calls.run_ids
-
-
-def test_requests_go_on_while_one_thread_reads_the_runs_that_were_added(
-    desk: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ranker, mirror = untrained(desk), desk.mirror()
-    asked, may_go_on = threading.Event(), threading.Event()
-
-    def slowly(store: Store, namespace: str) -> RankerCalls:
-        asked.set()
-        assert may_go_on.wait(20)
-        return read_calls(store, namespace)
-
-    former = ranker.here(mirror)
-    desk.ingest(trajectory(f"new {i}", "look_up", "call_back", goal="call me") for i in range(20))
-    monkeypatch.setattr("hepm.rank.ranker.read_calls", slowly)
-    reader = threading.Thread(target=ranker.here, args=(mirror,))
-    reader.start()
-    assert asked.wait(20)
-    assert ranker.here(mirror) is former
-    may_go_on.set()
-    reader.join(20)
-    assert "call_back" in ranker.here(mirror).calls.number
 
 
 def test_a_ranker_says_how_likely_each_of_some_tools_is_in_the_order_asked(desk: Memory) -> None:

@@ -84,15 +84,12 @@ def test_actions_are_counted_up_to_the_first_one_of_a_text():
 ENFORCED = ["No, shorter please.", "I said: no lists."]
 
 
-PLAIN = {"user_preferences_reasoning": "They want brevity.", "agent_notes": "Be brief; no lists."}
 CHECKED = {
     "reasoning": "They want brevity.",
     "notes": [{"text": "Be brief; no lists.", "quote": "Shorter", "reply": "", "refines": ""}],
     "taken_back": [],
 }
-GOLD = json.dumps(
-    {"user_preferences_reasoning": "Twice enforced.", "agent_notes": "At most three sentences, no lists."}
-)
+GOLD = "At most three sentences, no lists."
 CRITERIA = {
     "coverage": "each preference of the messages is noted",
     "actionability": "what to do so that it is satisfied",
@@ -110,15 +107,14 @@ def judging(score: int) -> Reply:
 
 
 WELL_FORMED = {
-    "paper": (json.dumps(PLAIN), PLAIN["agent_notes"]),
-    "on lines": (json.dumps(PLAIN, indent=2), PLAIN["agent_notes"]),
-    "ours": (json.dumps(CHECKED), "- Be brief; no lists."),
+    "one line": (json.dumps(CHECKED), "- Be brief; no lists."),
+    "on lines": (json.dumps(CHECKED, indent=2), "- Be brief; no lists."),
     "after a thought": (f"<think>hm</think>\n{json.dumps(CHECKED)}", "- Be brief; no lists."),
 }
 BROKEN = {
     "no JSON": "Be brief; no lists.",
-    "words around it": f"Here it is: {json.dumps(PLAIN)}",
-    "a field too many": json.dumps(PLAIN | {"more": 1}),
+    "words around it": f"Here it is: {json.dumps(CHECKED)}",
+    "a field too many": json.dumps(CHECKED | {"more": 1}),
     "too deep": "[" * 100_000,
 }
 
@@ -131,7 +127,7 @@ def graded(server: Loopback, reflection: str) -> tuple[float, str]:
     return reward, server.requests[-1].body["messages"][1]["content"]
 
 
-def test_a_reflection_in_the_papers_form_or_in_that_of_our_question_earns_one_more_than_its_grade(loopback: Loopback):
+def test_a_reflection_in_the_form_of_our_question_earns_one_more_than_its_grade(loopback: Loopback):
     for name, (reflection, notes) in WELL_FORMED.items():
         reward, asked = graded(loopback, reflection)
         assert (name, reward) == (name, 4)
@@ -143,14 +139,14 @@ def test_a_reflection_of_another_form_is_graded_whole_and_earns_its_grade_alone(
         reward, asked = graded(loopback, reflection)
         assert (name, reward) == (name, 3)
         assert f"The notes:\n{quoted(reflection, 8_000)}\n" in asked
-    unreasoned = json.dumps(PLAIN | {"user_preferences_reasoning": " "})
+    unreasoned = json.dumps(CHECKED | {"reasoning": " "})
     assert graded(loopback, unreasoned)[0] == 3
 
 
 def test_the_judge_is_asked_what_the_paper_asks_it(loopback: Loopback):
     loopback.script = lambda request: judging(2)
     with Client(Endpoint("llama-3.3-70b-instruct", loopback.url, "key")) as client:
-        assert reflection_reward(client, json.dumps(PLAIN), ENFORCED, GOLD) == 3
+        assert reflection_reward(client, json.dumps(CHECKED), ENFORCED, GOLD) == 3
     [request] = loopback.requests
     system, asked = (message["content"] for message in request.body["messages"])
     assert request.body["model"] == "llama-3.3-70b-instruct"
@@ -163,7 +159,7 @@ def test_the_judge_is_asked_what_the_paper_asks_it(loopback: Loopback):
     assert schema["reflection_score"]["enum"] == [0, 1, 2, 3]
 
 
-EMPTY = ["", "  ", json.dumps(PLAIN | {"agent_notes": "\n"}), json.dumps(CHECKED | {"notes": []})]
+EMPTY = ["", "  ", json.dumps(CHECKED | {"notes": []})]
 
 
 @pytest.mark.parametrize("reflection", EMPTY)
