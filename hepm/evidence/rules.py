@@ -320,10 +320,16 @@ class _AtPlace:
         """Advice for each tool that worked, then warnings of those that failed and no advice is against."""
         tried = Counter(tool for row in self._rows for tool in row.tools)
         against = set[ToolName]()
+        advised: dict[tuple[tuple[FactTest, bool], ...], set[str]] = {}
         for tool in sorted(tried, key=lambda tool: (-tried[tool], tool)):
             rule = self._advice(tool)
-            if rule is not None:
-                against.update(rule.worse)
+            if rule is None:
+                continue
+            against.update(rule.worse)
+            # Calls of one turn need one line.
+            runs = set(rule.runs[tool].worked)
+            if 2 * len(runs & advised.get(rule.conditions, set())) <= len(runs):
+                advised[rule.conditions] = runs
                 yield rule
         for tool in sorted(tried.keys() - against, key=lambda tool: (-tried[tool], tool)):
             rule = self._warning(tool)

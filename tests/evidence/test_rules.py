@@ -163,6 +163,15 @@ def told_of_restart(memory: Memory) -> str:
     return told[0] if told else ""
 
 
+def test_calls_that_runs_issue_together_are_advised_once(tmp_path: Path) -> None:
+    runs = [trajectory(f"well {n}", "look", "heat+light", "close", goal=f"warm room {n}") for n in range(12)]
+    runs += [trajectory(f"lost {n}", "look", "shout", success=False, goal=f"warm room {n + 50}") for n in range(8)]
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        rules = [rule for rule in memory.lessons.rules("default") if rule.place.tool == "look"]
+    assert [(rule.better, rule.worse) for rule in rules] == [("heat", ("shout",))]
+
+
 def test_failures_of_the_same_call_give_a_rule_its_condition(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(checked(number, "memory", success=True) for number in range(6))
