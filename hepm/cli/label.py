@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,7 @@ import click
 
 from hepm.cli.commands import argument, command, option
 from hepm.cli.config import read_config
-from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_cost, tell_estimate
+from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_estimate
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import CUT, count_of, day_of, on_one_line
@@ -48,35 +48,36 @@ def label(
 ) -> None:
     """Label runs of unknown outcome, which count for nothing until then; by default ask about each in the terminal.
 
+    --json with --by prints counts, without it the runs that wait.
     Example: `hepm label --by tests`, `hepm label run-7 failure`
     """
     chosen = {"RUN": run, "--by": by, "--remove": remove}
     ways = [name for name, value in chosen.items() if value is not None]
     refuse(len(ways) > 1, "", f"{' and '.join(ways)} exclude each other.")
-    given = None if outcome is None else _outcome(outcome)
+    refuse(run is not None and outcome is None, "OUTCOME", "is missing: success, failure, a reward, or none.")
     with place.open() as memory:
         labels, namespace = memory.labels, place.namespace
-        if by is not None:
+        if run is not None:
+            _one(memory, run, _outcome(outcome or ""), namespace)
+        elif by is not None:
             _by(memory, choice, by, namespace, dry_run=dry_run, as_json=as_json)
-        elif run is not None and given is not None and not dry_run:
-            _one(memory, run, given, namespace, as_json=as_json)
         elif remove is not None and not dry_run:
-            count = labels.retract(remove, namespace=namespace)
-            if as_json:
-                print_json({"removed": count, "by": remove})
-            else:
-                print(f"{count_of(count, 'label')} by {remove} removed")
+            print(f"{count_of(labels.retract(remove, namespace=namespace), 'label')} by {remove} removed")
         else:
-            found: Iterable[Trajectory] = labels.unlabelled(namespace=namespace, removed=True)
+            runs: Iterable[Trajectory] = labels.unlabelled(namespace=namespace, removed=True)
             if remove is not None:
-                found = labels.derived(remove, namespace=namespace)
-            elif run is not None:
-                # An empty outcome changes nothing. Raises if there is no such run.
-                found = [labels.give(run, Outcome(), namespace=namespace)]
-            if dry_run or as_json:
-                _list(list(found), as_json=as_json)
+                runs = labels.derived(remove, namespace=namespace)
+            if as_json:
+                listed: list[Object] = []
+                for one in runs:
+                    about = {"id": one.id, "task": one.task, "success": one.outcome.success, "by": one.outcome_by}
+                    listed.append(about)
+                print_json({"runs": listed})
+            elif dry_run:
+                for one in runs:
+                    tell(f"{one.id}: {_label_of(one)}, task {one.task or 'unknown'}")
             else:
-                _by_hand(memory, found, namespace)
+                _by_hand(memory, runs, namespace)
 
 
 def _outcome(text: str) -> Outcome:
@@ -93,30 +94,15 @@ def _outcome(text: str) -> Outcome:
         raise click.BadParameter(wrong, param_hint="OUTCOME") from error
 
 
-def _one(memory: Memory, id: str, outcome: Outcome, namespace: str, *, as_json: bool) -> None:
+def _one(memory: Memory, id: str, outcome: Outcome, namespace: str) -> None:
     """Give a run its outcome, or take it away."""
-    before = memory.labels.give(id, Outcome(), namespace=namespace)
     if outcome == Outcome():
-        memory.labels.remove(id, namespace=namespace)
+        before = memory.labels.remove(id, namespace=namespace)
     else:
-        memory.labels.give(id, outcome, namespace=namespace)
+        before = memory.labels.give(id, outcome, namespace=namespace)
     success_from = memory.header.success_from
-    before, success = before.graded(success_from), outcome.graded(success_from).success
-    if as_json:
-        print_json({"run": id, "success": success, "before": before.outcome.success, "by": before.outcome_by})
-    else:
-        tell(f"{id}: {_WORDS[success]}, was {_label_of(before)}")
-
-
-def _list(runs: Sequence[Trajectory], *, as_json: bool) -> None:
-    """Print runs with their labels."""
-    if as_json:
-        rows = [{"id": run.id, "task": run.task, "success": run.outcome.success, "by": run.outcome_by} for run in runs]
-        print_json({"runs": rows})
-        return
-    for run in runs:
-        tell(f"{run.id}: {_label_of(run)}, task {run.task or 'unknown'}")
-    print(count_of(len(runs), "run"))
+    success = outcome.graded(success_from).success
+    tell(f"{id}: {_WORDS[success]}, was {_label_of(before.graded(success_from))}")
 
 
 def _label_of(run: Trajectory) -> str:
@@ -130,7 +116,20 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
     """Label by a model, or by rules."""
     # One after the other: a store may hold a million runs. Runs whose label was removed are left to people.
     runs = memory.labels.unlabelled(namespace=namespace, removed=False)
-    if by != JUDGE:
+    if by == JUDGE:
+        from hepm.experience.judge import OutcomeJudge
+
+        client = choice.client(memory, namespace, "run")
+        if client is None:
+            raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
+        judge = OutcomeJudge(client, read_config().model.concurrency)
+        if dry_run:
+            waiting = list(runs)
+            tell_estimate(len(waiting), [judge.estimate(waiting)])
+            return
+        report = _store(memory, judge.verdicts(runs), namespace, dry_run=False, as_json=as_json)
+        report["cost"] = cost_of(client)
+    else:
         from hepm.ingest.outcome import check_rules, verdict_of
 
         rules = tuple(name.strip() for name in by.split(","))
@@ -143,28 +142,17 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
         if report["unlabelled"]:
             hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
             remark(f"hepm: {hint}")
-    else:
-        from hepm.experience.judge import OutcomeJudge
-
-        client = choice.client(memory, namespace, "run")
-        if client is None:
-            raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
-        judge = OutcomeJudge(client, read_config().model.concurrency)
-        if dry_run:
-            waiting = list(runs)
-            tell_estimate(len(waiting), judge.estimate(waiting), as_json=as_json)
-            return
-        try:
-            report = _store(memory, judge.verdicts(runs), namespace, dry_run=False, as_json=as_json)
-            report["cost"] = cost_of(client)
-        finally:
-            tell_cost(client)
     if as_json:
         print_json(report)
+        return
+    labelled = count_of(report["success"] + report["failure"], "run")
+    done = "would be labelled" if dry_run else "labelled"
+    ends = f"{report['success']:,} succeeded, {report['failure']:,} failed"
+    print(f"{labelled} {done}: {ends}; {report['unlabelled']:,} without a label")
 
 
 def _store(memory: Memory, verdicts: Generator[RunVerdict], namespace: str, *, dry_run: bool, as_json: bool) -> Object:
-    """Store labels, unless it is a dry run, and say how many, unless it is for JSON; the report for it."""
+    """Store labels, or print them if it is a dry run, but not beside JSON; how many there are of each."""
     counts = dict.fromkeys(_WORDS.values(), 0)
     problems: list[tuple[str, str]] = []
     stopped = ""
@@ -175,19 +163,12 @@ def _store(memory: Memory, verdicts: Generator[RunVerdict], namespace: str, *, d
                 counts[_WORDS[verdict.success]] += 1
                 if verdict.problem:
                     problems.append((verdict.run.id, verdict.problem))
+                    remark(f"  {verdict.run.id}: {verdict.problem}")
                 if dry_run and verdict.success is not None and not as_json:
                     tell(f"{verdict.run.id}: {_WORDS[verdict.success]} by {verdict.by}")
                 bar.show(sum(counts.values()))
         except BudgetSpentError as error:
             stopped = str(error)
-    if not as_json:
-        labelled = count_of(counts["success"] + counts["failure"], "run")
-        done = "would be labelled" if dry_run else "labelled"
-        ends = f"{counts['success']:,} succeeded, {counts['failure']:,} failed"
-        print(f"{labelled} {done}: {ends}; {counts['unlabelled']:,} without a label")
-        for id, why in problems:
-            remark(f"  {id}: {why}")
-        if stopped:
             remark(f"hepm: {stopped}; repeat the command to go on")
     return {**counts, "problems": problems, "stopped": stopped, "dry_run": dry_run}
 

@@ -11,9 +11,7 @@ from hepm.cli.lesson_review import review
 from hepm.cli.options import (
     StorePlace,
     confirm,
-    json_option,
     place_options,
-    print_json,
     read_text,
     refuse,
     tell,
@@ -61,44 +59,32 @@ def edit(place: StorePlace, lesson: str, text: str) -> None:
 @argument("lessons", "Ids of lessons or their beginnings, or users: the notes on them.", nargs=-1, required=True)
 @flag("--undo", "Let retired lessons be found again.")
 @yes_option
-@json_option
 @place_options
-def retire(place: StorePlace, lessons: Several, undo: bool, yes: bool, as_json: bool) -> None:
-    """Retire lessons: no prompt shows them, and they stay in the store. Pending ones are
-    rejected, and with --undo approved.
+def retire(place: StorePlace, lessons: Several, undo: bool, yes: bool) -> None:
+    """Retire lessons: no prompt shows them, and they stay in the store. Pending ones are rejected, and with --undo
+    approved.
 
     Notes on a user are deleted, with every version; this cannot be undone.
 
     Example: `hepm lesson retire p-1f3a`
     """
-    changed: list[str] = []
-    lines: list[str] = []
     with place.open() as memory:
         # All names are looked up before the first change.
-        named = [find_lesson(memory, name, namespace=place.namespace) for name in lessons]
-        users = [stored.row.user for stored in named if stored.row.kind == "notes"]
+        named = [find_lesson(memory, name, namespace=place.namespace).row for name in lessons]
+        users = [row.user for row in named if row.kind == "notes"]
         refuse(users and undo, "", f"{' and '.join(users)}: deleted notes of users do not come back.")
         if users and not yes:
             confirm(f"delete all notes on {' and '.join(users)}, with every version?")
-        for stored in named:
-            if stored.row.kind == "notes":
-                gone = memory.preferences.forget(stored.row.user, namespace=place.namespace)
-                lines.append(f"{stored.row.user}: {count_of(len(gone), 'version')} of the notes deleted")
-            else:
-                change, done = memory.lessons.retire, "retired"
-                if undo:
-                    change, done = memory.lessons.revive, "found again"
-                row = stored.row
-                gone = change(row.kind, [row.id], namespace=place.namespace)
-                if not gone:
-                    done = f"{row.retired or 'live'} already"
-                lines.append(f"{row.id} is {done}")
-            changed += gone
-    if as_json:
-        print_json({"revived" if undo else "retired": changed})
-        return
-    for line in lines:
-        tell(line)
+        for row in named:
+            if row.kind == "notes":
+                gone = memory.preferences.forget(row.user, namespace=place.namespace)
+                tell(f"{row.user}: {count_of(len(gone), 'version')} of the notes deleted")
+                continue
+            change = memory.lessons.revive if undo else memory.lessons.retire
+            done = "found again" if undo else "retired"
+            if not change(row.kind, [row.id], namespace=place.namespace):
+                done = f"{row.retired or 'live'} already"
+            tell(f"{row.id} is {done}")
 
 
 lesson = click.Group(

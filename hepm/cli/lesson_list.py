@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
@@ -17,15 +17,13 @@ from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.experience.lessons import ListedLesson
-    from hepm.graph.lessons.rows import Kind, Source, StoredLesson
+    from hepm.graph.lessons.rows import Kind, StoredLesson
     from hepm.memory import Memory
 
 LessonKind: TypeAlias = Literal["experience", "principle", "note"]
 _STORED_AS: Final[dict[LessonKind, Kind]] = {"experience": "experience", "principle": "principle", "note": "notes"}
 """The kinds of lessons, and what the store calls them."""
 lesson_argument = argument("lesson", "Id of a lesson or its beginning, or a user: the notes on them.")
-
-_ENDINGS: Final = {True: "succeeded", False: "failed", None: "ignored it, or no outcome yet"}
 
 
 def remark_pending(memory: Memory, namespace: str) -> None:
@@ -34,9 +32,6 @@ def remark_pending(memory: Memory, namespace: str) -> None:
     if waiting:
         number = count_of(len(waiting), "lesson is", "lessons are")
         remark(f"{number} pending, and told to no agent: `hepm lesson review`")
-
-
-# List
 
 
 @command("list")
@@ -61,8 +56,7 @@ def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: 
             lessons = [lesson for lesson in stored if retired or not lesson.row.is_retired]
             total += len(lessons)
             rows = _rows(each, lessons)
-            shown = rows[-limit:] if each == "experience" else rows[:limit]
-            for line, document in shown:
+            for line, document in rows[-limit:] if each == "experience" else rows[:limit]:
                 documents.append(document)
                 if not as_json:
                     tell(line)
@@ -74,7 +68,7 @@ def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: 
         print("none")
 
 
-def _rows(kind: LessonKind, lessons: list[StoredLesson]) -> list[tuple[str, Object]]:
+def _rows(kind: LessonKind, lessons: Iterable[StoredLesson]) -> list[tuple[str, Object]]:
     """Lines, each with its lesson as JSON.
 
     Principles by support, notes by user. Experiences by arrival, and at the end, next to the prompt, those that prompts
@@ -85,8 +79,8 @@ def _rows(kind: LessonKind, lessons: list[StoredLesson]) -> list[tuple[str, Obje
     rows: list[tuple[str, Object]] = []
     if kind == "note":
         for notes in map(lesson_json, sorted(lessons, key=lambda notes: (notes.row.user, notes.seq))):
-            wishes = [wish.removeprefix("- ") for wish in notes["text"].splitlines()]
-            rows.append((f"{notes['user']}  {_writer(notes)}: {'; '.join(wishes)}", notes))
+            wishes = notes["text"].removeprefix("- ").replace("\n- ", "; ")
+            rows.append((f"{notes['user']}  version {notes['version']}, by {notes['written_by']}: {wishes}", notes))
         return rows
     listed = listed_lessons(lessons)
     if kind == "principle":
@@ -94,36 +88,20 @@ def _rows(kind: LessonKind, lessons: list[StoredLesson]) -> list[tuple[str, Obje
     else:
         listed.sort(key=lambda one: (not one.held_back, one.stored.seq))
     for one in listed:
-        said = {"sentence": one.text, "held_back": one.held_back}
-        rows.append((_line(one), lesson_json(one.stored) | said))
+        rows.append((_line(one), lesson_json(one.stored) | {"sentence": one.text, "held_back": one.held_back}))
     return rows
 
 
 def _line(listed: ListedLesson) -> str:
     """`p-1f3a  guiding, 4 runs, score 0.75 (in 2 of 2 uses): Call get_order first.`"""
     row, uses = listed.stored.row, listed.stored.uses
-    parts = [*listed.labels, count_of(len(listed.lesson.sources), "run")]
-    if row.kind == "principle":
-        used = "not shown yet"
-        if uses.uses:
-            used = f"in {uses.successes} of {count_of(uses.uses, 'use')}"
-        parts.append(f"score {uses.score:.2f} ({used})")
-    elif uses.uses:
-        parts.append(f"{uses.successes} of {uses.uses} uses went well")
+    used = "not shown yet"
+    if uses.uses:
+        used = f"in {uses.successes} of {count_of(uses.uses, 'use')}"
+    parts = [*listed.labels, count_of(len(row.sources), "run"), f"score {uses.score:.2f} ({used})"]
     if row.retired:
         parts.append(row.retired)
     return f"{row.id}  {', '.join(parts)}: {listed.line}"
-
-
-def _writer(notes: Object) -> str:
-    """`version 2, by hand, after run-7`."""
-    writer = f"version {notes['version']}, by {notes['written_by']}"
-    if notes["session"]:
-        writer += f", after {notes['session']}"
-    return writer
-
-
-# Show
 
 
 @command("show")
@@ -139,50 +117,27 @@ def show(place: StorePlace, lesson: str, as_json: bool) -> None:
     """
     with place.open() as memory:
         stored = find_lesson(memory, lesson, namespace=place.namespace)
+        members = lesson_json(stored)
         if stored.row.kind == "notes":
-            versions = memory.preferences.history(stored.row.user, namespace=place.namespace)
-            _show_notes(lesson_json(stored), [asdict(version) for version in versions], as_json=as_json)
-            return
-        # Runs that a prompt showed the lesson to, with their outcomes.
-        shown_in = memory.lessons.shown_in(stored.row.id, namespace=place.namespace)
-    members = {**lesson_json(stored), "score": round(stored.uses.score, 6), "shown_in": shown_in}
+            history = memory.preferences.history(stored.row.user, namespace=place.namespace)
+            members["history"] = list(map(asdict, history))
+        else:
+            members["score"] = round(stored.uses.score, 6)
+            # Runs that a prompt showed the lesson to, with their outcomes.
+            members["shown_in"] = memory.lessons.shown_in(stored.row.id, namespace=place.namespace)
     if as_json:
         print_json(members)
         return
-    members["sources"] = "; ".join(map(_source_line, stored.row.sources))
-    members["shown_in"] = "; ".join(f"{run} ({_ENDINGS[success]})" for run, success in shown_in.items())
     for label, value in members.items():
         # Print 0 and false; leave out what is empty.
         if value not in ([], {}, ""):
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            tell(f"{label + ':':16}{shown}")
-
-
-def _source_line(source: Source) -> str:
-    """`run-7 (reward 1)`."""
-    if source.reward is None:
-        return source.run
-    return f"{source.run} (reward {source.reward:g})"
-
-
-def _show_notes(newest: Object, versions: Sequence[Object], *, as_json: bool) -> None:
-    if as_json:
-        print_json({**newest, "history": versions})
-        return
-    for version in versions or [newest]:
-        tell(_writer(version))
-        for line in version["text"].splitlines():
-            tell(f"  {line}")
-
-
-# One lesson
+            tell(f"{label + ':':16}{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
 
 
 def find_lesson(memory: Memory, name: str, *, namespace: str) -> StoredLesson:
     """The lesson with this id, or the notes on this user, or the only lesson whose id begins so; retired or not."""
     notes = memory.preferences.notes(name, namespace=namespace)
-    id = name if notes is None else notes.id
-    exact = memory.lessons.lessons(namespace).get(id)
+    exact = memory.lessons.lessons(namespace).get(name if notes is None else notes.id)
     if exact is not None:
         return exact
     matches: list[StoredLesson] = []
@@ -195,8 +150,7 @@ def find_lesson(memory: Memory, name: str, *, namespace: str) -> StoredLesson:
         return matches[0]
     among = "no id begins so, and no user with notes is called so"
     if matches:
-        some = ", ".join(lesson.row.id for lesson in matches[:5])
-        among = f"{len(matches)} begin so: {some}"
+        among = f"{len(matches)} begin so, such as {matches[0].row.id}"
     raise click.BadParameter(f"no lesson is called {name!r} ({among}). See `hepm lesson list --retired`.")
 
 
@@ -211,17 +165,12 @@ def lesson_json(stored: StoredLesson) -> Object:
 
     row = stored.row
     if row.kind == "notes":
-        document: Object = {"kind": "note", "id": row.id, **asdict(Notes.of(row))}
-        if row.retired:
-            document["retired"] = row.retired
-        return document
+        return {"kind": "note", "id": row.id, "retired": row.retired, **asdict(Notes.of(row))}
     own = dict(row.properties)
     turns = [own.pop("first_turn"), own.pop("last_turn")]
-    if not any(turns):
-        turns = []
     if row.kind == "principle":
-        own = {"text": row.text, "principle": own.pop("kind"), "triples": [*map(list, row.triples)], **own}
-    document = {"kind": row.kind, "id": row.id, **own, "turns": turns}
+        own = {"text": row.text, "principle": own.pop("kind"), "triples": list(row.triples), **own}
+    document = {"kind": row.kind, "id": row.id, **own, "turns": turns if any(turns) else []}
     document |= {
         "tools": row.tools,
         "sources": [source._asdict() for source in row.sources],

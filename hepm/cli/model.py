@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
-from hepm.cli.options import print_json, refuse, remark
+from hepm.cli.options import refuse, remark
 from hepm.text import count_of
 
 if TYPE_CHECKING:
@@ -30,9 +31,8 @@ budget_option = option(
 dry_run_option = flag("--dry-run", "Print what would be done and asked; change nothing.")
 
 
-_UNITS: Final = {"call": "calls", "calls": "calls", "token": "tokens", "tokens": "tokens", "usd": "usd"}
 # "2 usd", "50000tokens"
-_LIMIT: Final = re.compile(rf"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>{'|'.join(_UNITS)})")
+_LIMIT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(calls?|tokens?|usd)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,17 @@ class ModelChoice:
         from hepm.llm import Client, Endpoint
 
         own_budget, prices = self.limits(read_config().model.prices)
-        if budget is None:
-            budget = own_budget
         client = Client(
             Endpoint.from_environment(model=self.model),
             ledger=memory.lessons.ledger(about, namespace=namespace),
-            budget=budget,
+            budget=budget or own_budget,
             prices=prices,
         )
-        # It closes its connections when the command has ended.
-        return click.get_current_context().with_resource(client)
+        # When the command has ended, it says what it spent, and closes its connections.
+        context = click.get_current_context()
+        if budget is None:
+            context.call_on_close(lambda: remark(f"asked {self.model}: {own_budget.line()}"))
+        return context.with_resource(client)
 
     def limits(self, prices: str | None) -> tuple[Budget, Prices | None]:
         """The budget, and what tokens cost."""
@@ -72,10 +73,8 @@ class ModelChoice:
         )
         from hepm.llm import Budget
 
-        budget = Budget(
-            calls=_whole(limits.get("calls")), tokens=_whole(limits.get("tokens")), cost_usd=limits.get("usd")
-        )
-        return budget, _parse_prices(prices)
+        whole = {f"{unit}s": int(limit) for unit, limit in limits.items() if unit != "usd"}
+        return Budget(**whole, cost_usd=limits.get("usd")), _parse_prices(prices)
 
 
 model_options = options_as("choice", ModelChoice, model_option, budget_option)
@@ -84,22 +83,15 @@ model_options = options_as("choice", ModelChoice, model_option, budget_option)
 def _parse_budget(text: str) -> dict[str, float]:
     """The limits of `--budget` by their unit."""
     limits: dict[str, float] = {}
-    for part in text.split(","):
-        if not part.strip():
-            continue
-        limit = _LIMIT.fullmatch(part.strip().lower())
+    for part in filter(None, map(str.strip, text.lower().split(","))):
+        limit = _LIMIT.fullmatch(part)
         if limit is None:
             raise click.BadParameter(
-                f"{part.strip()!r} is no limit: write '100 calls', '50000 tokens' or '2 usd'", param_hint="--budget"
+                f"{part!r} is no limit: write '100 calls', '50000 tokens' or '2 usd'", param_hint="--budget"
             )
-        limits[_UNITS[limit["unit"]]] = float(limit["number"])
+        number, unit = limit.groups()
+        limits[unit.rstrip("s")] = float(number)
     return limits
-
-
-def _whole(limit: float | None) -> int | None:
-    if limit is None:
-        return None
-    return int(limit)
 
 
 def _parse_prices(text: str | None) -> Prices | None:
@@ -116,12 +108,6 @@ def _parse_prices(text: str | None) -> Prices | None:
         raise click.UsageError(f"{wrong}.") from error
 
 
-def tell_cost(client: Client | None) -> None:
-    """Print the usage of the model in one line on stderr."""
-    if client is not None:
-        remark(f"asked {client.endpoint.model}: {client.budget.line()}")
-
-
 def cost_of(client: Client | None) -> dict[str, object] | None:
     """The usage as JSON; None if no model was used."""
     if client is None:
@@ -132,12 +118,8 @@ def cost_of(client: Client | None) -> dict[str, object] | None:
     return {"model": client.endpoint.model, **counts, "paid_before": client.budget.paid_before}
 
 
-def tell_estimate(runs: int, *estimates: Estimate | None, as_json: bool) -> None:
+def tell_estimate(runs: int, estimates: Iterable[Estimate], what: str = "") -> None:
     """Print the result of a dry run: how many runs wait, and what a model would be asked."""
-    asked = [estimate for estimate in estimates if estimate is not None]
-    if as_json:
-        print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in asked]})
-        return
-    print(f"{count_of(runs, 'run')} would be looked at")
-    for estimate in asked:
-        print(f"asking would take {estimate}")
+    print(f"{what}{count_of(runs, 'run')} would be looked at")
+    for estimate in estimates:
+        print(f"  asking would take {estimate}")

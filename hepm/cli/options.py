@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
@@ -22,9 +23,7 @@ from hepm.text import count_of, on_one_line
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
     from rich.table import Table
-    from rich.text import Text
 
     from hepm.graph.store import Store
     from hepm.ingest.records import Rejection
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 FROM_COMMAND: Final = "from the command line"
-_LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
+_BETWEEN_S: Final = 0.1  # between two counts on a terminal
 
 speak_option = option(
     "--speak",
@@ -260,6 +259,7 @@ def tell(text: str) -> None:
 
 def remark(text: str) -> None:
     """Print what people should know beside the result: one line on stderr."""
+    _draw("")
     print(on_one_line(text), file=sys.stderr)
 
 
@@ -305,16 +305,8 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
         for line in lines:
             stream.write(f"{line}\n".encode("utf-8", "backslashreplace"))
             count += 1
-            if not count % _LINES_A_COUNT:
-                bar.show(count)
+            bar.show(count)
     return count
-
-
-def plain(text: str) -> Text:
-    """A name for a table, without markup and control characters."""
-    from rich.text import Text
-
-    return Text(on_one_line(text))
 
 
 def print_table(table: Table) -> None:
@@ -328,27 +320,29 @@ def print_table(table: Table) -> None:
     console.print(table, soft_wrap=True)
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str | int]], title: str = "") -> None:
-    """Print a table without lines; numbers stand on the right."""
-    from rich.table import Table
-
-    table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column)
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str | float]], title: str = "") -> None:
+    """Print a table without lines; columns of numbers stand on the right."""
+    lines = [list(map(on_one_line, columns))]
+    numeric: set[int] = set()
     for row in rows:
-        cells: list[str | Text] = []
-        for column, value in zip(table.columns, row, strict=True):
-            if isinstance(value, int):
-                column.justify = "right"
-                cells.append(f"{value:,}")
-            else:
-                cells.append(plain(value))
-        table.add_row(*cells)
-    print_table(table)
+        cells: list[str] = []
+        for at, value in enumerate(row):
+            if not isinstance(value, str):
+                numeric.add(at)
+                value = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"  # noqa: PLW2901
+            cells.append(on_one_line(value))
+        lines.append(cells)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if title:
+        tell(title)
+    for cells in lines:
+        for at, width in enumerate(widths):
+            cells[at] = cells[at].rjust(width) if at in numeric else cells[at].ljust(width)
+        print("  ".join(cells).rstrip())
 
 
 class Bar:
-    """A bar with a count and the time; silent if stderr is not a terminal.
+    """What is done now, and how far it is, on one line that vanishes; silent if stderr is not a terminal.
 
     Attributes:
         what: What is counted or done; it may change on the way.
@@ -356,43 +350,29 @@ class Bar:
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self._drawn: Progress | None = None
-        if not sys.stderr.isatty():
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        text = TextColumn("{task.description}", markup=False)
-        # Until a total is known, the bar only shows that work goes on.
-        self._drawn = Progress(
-            text,
-            BarColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._drawn.add_task(what, total=None)
+        self._next = 0.0
 
     def show(self, done: int, total: int | None = None) -> None:
-        """Update the count."""
-        if self._drawn is None:
-            return
-        progress = f"{done:,}"
-        if total:
-            progress += f" of {total:,}"
-        self._drawn.update(self._task, description=f"{progress} {self.what}", completed=done, total=total)
+        """Update the count, ten times a second at most."""
+        if time.monotonic() > self._next:
+            self._next = time.monotonic() + _BETWEEN_S
+            of_total = f" of {total:,}" if total else ""
+            _draw(f"{done:,}{of_total} {self.what}")
 
     def say(self, what: str) -> None:
         """Name what is done next."""
         self.what = what
-        if self._drawn is not None:
-            self._drawn.update(self._task, description=what, completed=0, total=None)
+        _draw(what)
 
     def __enter__(self) -> Self:
-        if self._drawn is not None:
-            self._drawn.start()
+        _draw(self.what)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._drawn is not None:
-            self._drawn.stop()
+        _draw("")
+
+
+def _draw(line: str) -> None:
+    """Put a line in the place of the one that is being written on a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[2K{on_one_line(line)}", end="", file=sys.stderr, flush=True)

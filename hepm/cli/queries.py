@@ -13,7 +13,7 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import PATH, Several, argument, command, flag, option, options_as
-from hepm.cli.model import ModelChoice, cost_of, model_option, tell_cost
+from hepm.cli.model import ModelChoice, cost_of, model_option
 from hepm.cli.options import (
     Bar,
     StorePlace,
@@ -21,7 +21,6 @@ from hepm.cli.options import (
     json_or_text,
     pairs,
     place_options,
-    plain,
     print_json,
     read_messages_file,
     refuse,
@@ -177,7 +176,6 @@ def prompt(
             print_json(document)
         else:
             _print_prompt(addition)
-    tell_cost(client)
 
 
 def _print_prompt(addition: Prompt) -> None:
@@ -284,42 +282,27 @@ def _print(result: Result, *, as_json: bool) -> None:
     if as_json:
         print_json({"columns": result.columns, "rows": to_json(result.dicts()), "truncated": result.truncated})
     elif result.rows:
-        _print_table(result)
+        options.print_rows(result.columns, [list(map(_cell, row)) for row in result.rows])
     elif result.columns:
         print("no rows")
     else:
         print("done")
 
 
-def _print_table(result: Result) -> None:
-    from rich.table import Table
-
-    table = Table()
-    for name, values in zip(result.columns, zip(*result.rows, strict=True), strict=True):
-        numeric = all(isinstance(value, int | float | None) for value in values)
-        table.add_column(plain(name), justify="right" if numeric else "left")
-    for row in result.rows:
-        table.add_row(*(plain(_cell(value)) for value in row))
-    options.print_table(table)
-
-
-def _cell(value: Value) -> str:
-    """A value for people: nodes by their names, paths as names in a row, what has no name as JSON."""
+def _cell(value: Value) -> str | float:
+    """A value for people: nodes by their names, what has no name as JSON."""
     from hepm.cypher.model import to_json
 
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, float):
-        return f"{value:.4g}"
+    if value is None:
+        return ""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return value
     if isinstance(value, Mapping):
-        nodes = value.get("nodes")
-        if isinstance(nodes, list):
-            return " → ".join(map(_cell, nodes))
         properties = value.get("properties")
         if isinstance(properties, Mapping) and "type" not in value:
             named = properties.get("name", properties.get("summary", properties.get("id")))
             if named is not None:
                 return _cell(named)
     elif isinstance(value, Sequence):
-        return ", ".join(map(_cell, value))
+        return ", ".join([str(_cell(one)) for one in value])
     return json.dumps(to_json(value), ensure_ascii=False)

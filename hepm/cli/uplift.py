@@ -11,8 +11,6 @@ from hepm.cli.options import json_option, print_json, store_option, tell
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from hepm.uplift.report import UpliftReport
 
 
@@ -25,6 +23,8 @@ def uplift(store: str, namespace: str | None, as_json: bool) -> None:
 
     Example: `hepm uplift --store runs.hepm`, after `hepm serve --holdout 0.1`
     """
+    from hepm.uplift.effect_text import COLUMNS
+
     with options.open_existing(store) as memory:
         names = options.named_or_all(memory, namespace, store)
         reports = [memory.sessions.uplift(namespace=name) for name in names]
@@ -42,21 +42,11 @@ def uplift(store: str, namespace: str | None, as_json: bool) -> None:
             sentence = f"{report.namespace}: {sentence}"
         tell(sentence)
         if report.sessions:
-            options.print_table(_table(report))
+            controls = f"{report.controls:,} of them without memory"
+            title = f"{count_of(report.sessions, 'session')} with an outcome, {controls}"
+            options.print_rows(["", *COLUMNS], [measured.cells for measured in report.measures], title)
             for line in _remarks(report):
                 tell(line)
-
-
-def _table(report: UpliftReport) -> Table:
-    from hepm.evals.report import table_of
-    from hepm.uplift.effect_text import COLUMNS
-
-    # Sessions that were held out.
-    controls = f"{report.controls:,} of them without memory"
-    table = table_of(f"{count_of(report.sessions, 'session')} with an outcome, {controls}", "", *COLUMNS)
-    for measured in report.measures:
-        table.add_row(*measured.cells)
-    return table
 
 
 def _remarks(report: UpliftReport) -> Iterator[str]:

@@ -20,10 +20,11 @@ from tests.runs import trajectory
 
 
 def built(number: int) -> Iterator[Trajectory]:
-    """Runs without an outcome, which a rule labels by the exit code of their last command."""
+    """Runs without an outcome, which a rule labels by what their tests said."""
     for at in range(number):
-        shell = ToolCall("shell", {"command": "make"}, "[exit code: 1]", error=True)
-        turns = (Turn("user", f"build it {at}"), Turn("assistant", "", (shell,)))
+        edit = ToolCall("Edit", {"file_path": "a.py"}, "ok")
+        tests = ToolCall("Bash", {"command": "pytest -q"}, "12 passed in 0.31s")
+        turns = (Turn("user", f"build it {at}"), Turn("assistant", "", (edit,)), Turn("assistant", "", (tests,)))
         yield Trajectory(f"u{at}", turns, Outcome(), environment="shop", task="t")
 
 
