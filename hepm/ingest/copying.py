@@ -70,16 +70,12 @@ def copy_store(
 
 def _check_headers(mine: Header, theirs: Header) -> None:
     """Refuse stores of which one would read the other's counts or vectors wrongly."""
-    if mine.counting != theirs.counting or mine.states_per_move != theirs.states_per_move:
-        raise InputError(
-            f"the source counts {mine.counting!r} runs of a task and keeps {mine.states_per_move} states on a move, "
-            f"the target {theirs.counting!r} and {theirs.states_per_move}: copy into a new store, or export and import."
-        )
-    if mine.success_from != theirs.success_from:
-        raise InputError(
-            f"in the source a run succeeds from a reward of {mine.success_from:g} on, in the target of "
-            f"{theirs.success_from:g}: open one of them with --success-from, as the other has it."
-        )
+    for key in ("counting", "states_per_move", "success_from"):
+        if getattr(mine, key) != getattr(theirs, key):
+            raise InputError(
+                f"the source has {key} = {getattr(mine, key)!r}, the target {getattr(theirs, key)!r}: open one of them "
+                "as the other, copy into a new store, or export and import."
+            )
     if mine.embedder and theirs.embedder and theirs.embedder != mine.embedder:
         raise InputError(
             f"the source holds vectors of {mine.embedder!r}, the target of {theirs.embedder!r}: run "

@@ -63,7 +63,6 @@ TEXT_CHARS: Final = 1000
 ARGUMENT_CHARS: Final = 500
 """Lengths that texts are cut to: of system prompts, other messages, and texts in arguments."""
 
-_REMEMBERED_TOOLS: Final = 10_000
 T = TypeVar("T")
 
 
@@ -204,7 +203,8 @@ def run_of(trajectory: Trajectory, record: str, *, aliases: Aliases | None = Non
 class _Preparer:
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
-        self._tools: dict[int, tuple[Tool, Tool]] = {}
+        self._listed: tuple[Tool, ...] = ()  # the tools of the latest run that has any, and the same without secrets
+        self._clean: tuple[Tool, ...] = ()
 
     def prepare(self, format_name: str, trajectory: Trajectory) -> Prepared:
         try:
@@ -233,9 +233,7 @@ class _Preparer:
         if options.redactor is not None:
             trajectory = options.redactor(trajectory)
         if trajectory.tools:
-            # Other names are too long to be called.
-            tools = [self._tool(tool) for tool in trajectory.tools if len(tool.name) <= MAX_NAME]
-            trajectory = replace(trajectory, tools=tuple(tools))
+            trajectory = replace(trajectory, tools=self._clean_tools(trajectory.tools))
         if not trusted:
             trajectory = exclude(trajectory)
         if options.own_states:
@@ -253,21 +251,19 @@ class _Preparer:
             raise ValueError(f"its parallel calls make {len(run.edges):,} pairs of tools; {MAX_EDGES:,} are the limit")
         return run
 
-    def _tool(self, tool: Tool) -> Tool:
-        """The tool without secrets. Runs list the same ones again and again, so each is cleaned once."""
-        known = self._tools.get(id(tool))
-        if known is None:
-            if len(self._tools) > _REMEMBERED_TOOLS:
-                self._tools.clear()
-            clean = tool
+    def _clean_tools(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        """The tools without secrets, and without those whose names are too long to be called."""
+        # Runs list the same ones again and again.
+        if tools is not self._listed:
+            clean = [tool for tool in tools if len(tool.name) <= MAX_NAME]
             if self._options.redactor is not None:
-                clean = self._options.redactor.tool(tool)
+                clean = list(map(self._options.redactor.tool, clean))
             # Only for its errors: half a surrogate pair, or what JSON cannot hold.
-            spec = (clean.name, clean.description, clean.parameters)
-            json.dumps(spec, ensure_ascii=False, default=dict).encode()
-            # With the tool, so that no other one gets its id.
-            known = self._tools[id(tool)] = tool, clean
-        return known[1]
+            specs = [(tool.name, tool.description, tool.parameters) for tool in clean]
+            json.dumps(specs, ensure_ascii=False, default=dict).encode()
+            self._listed = tools
+            self._clean = tuple(clean)
+        return self._clean
 
 
 def _check_names(run: Trajectory) -> None:

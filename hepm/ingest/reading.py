@@ -22,7 +22,6 @@ from hepm.ingest.formats import (
     litellm,
     otlp,
     programs,
-    state_bench,
     tau,
     tau2,
 )
@@ -37,7 +36,6 @@ READERS: Final = (
     exported.READER,
     tau.READER,
     tau2.READER,
-    state_bench.READER,
     atif.READER,
     bfcl.READER,
     codex.READER,

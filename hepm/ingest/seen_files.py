@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import time
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError
 from hepm.graph.delta import RunRecord
-from hepm.graph.rows import batches
 from hepm.ingest.files import printable
 from hepm.ingest.prepare import IngestOptions, Prepared
 from hepm.ingest.records import ReadOptions
@@ -27,8 +25,6 @@ _log = logging.getLogger("hepm")
 _WITH_OTHERS: Final = frozenset({"atif", "bfcl", "tau2"})
 """Formats that read files beside the one with the runs: it may be the same, and they not."""
 _MOST_RUNS: Final = 64
-_RECENT_S: Final = 2.0
-"""A file that changed so recently may change again without another time."""
 
 
 class _Seen(NamedTuple):
@@ -64,28 +60,23 @@ class SeenFiles:
         self._seen: dict[str, _Seen] = {}  # by path
         with suppress(OSError, ValueError, TypeError, AttributeError):
             self._seen = {path: _Seen(*seen) for path, seen in json.loads(file.read_text("utf-8")).items()}
-        self._read: dict[str, tuple[str, _Seen]] = {}  # by name as sources have it, with the path
+        self._read: dict[str, _Seen] = {}  # by name as sources have it
 
     def split(
         self, files: Sequence[Path], known: Callable[[Sequence[str]], Collection[str]]
     ) -> tuple[list[Path], Counter[str]]:
         """The files to read; and of those that are as they were, and whose runs are all `known`, the runs by format."""
-        stored: set[str] = set()
-        for ids in batches(chain.from_iterable([seen.ids for seen in self._seen.values()]), 1_000):
-            stored.update(known(ids))
         fresh: list[Path] = []
         unchanged: Counter[str] = Counter()
         for file in files:
-            path = str(file.absolute())
+            seen = self._seen.get(str(file.absolute()))
             with suppress(OSError):
                 status = file.stat()
                 now = _Seen(self._settings, status.st_size, status.st_mtime_ns, "", [])
-                seen = self._seen.get(path, now)
-                if self._usable and seen.ids and seen[:3] == now[:3] and stored.issuperset(seen.ids):
+                if self._usable and seen and seen[:3] == now[:3] and len(known(seen.ids)) == len(seen.ids):
                     unchanged[seen.format] += len(seen.ids)
                     continue
-                if time.time() - status.st_mtime > _RECENT_S:
-                    self._read[printable(str(file))] = path, now
+                self._read[printable(str(file))] = now
             fresh.append(file)
         return fresh, unchanged
 
@@ -93,17 +84,17 @@ class SeenFiles:
         """The same items, noted by their files."""
         for format_name, item in items:
             source = item.source if isinstance(item, RunRecord) else item.file
-            # "runs.tar!a.json" came out of the file "runs.tar".
-            for file in {source, source.partition("!")[0]} & self._read.keys():
-                path, seen = self._read.pop(file)
-                # Else it is to be read each time.
-                if isinstance(item, RunRecord) and format_name not in _WITH_OTHERS and len(seen.ids) < _MOST_RUNS:
-                    self._read[file] = path, seen._replace(format=str(format_name), ids=[*seen.ids, item.id])
+            source = source.partition("!")[0]  # "runs.tar!a.json" came out of the file "runs.tar"
+            seen = self._read.pop(source, None)
+            # Else it is to be read each time.
+            if seen and isinstance(item, RunRecord) and format_name not in _WITH_OTHERS and len(seen.ids) < _MOST_RUNS:
+                ids = dict.fromkeys([*seen.ids, item.id])
+                self._read[source] = seen._replace(format=str(format_name), ids=[*ids])
             yield format_name, item
 
     def keep(self) -> None:
         """Write the list down, once everything that was yielded is stored."""
-        whole = {path: seen for path, seen in self._read.values() if seen.ids}
+        whole = {os.path.abspath(name): seen for name, seen in self._read.items() if seen.ids}
         if not whole or not self._usable:
             return
         self._seen.update(whole)

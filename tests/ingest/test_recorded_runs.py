@@ -23,7 +23,6 @@ Item = tuple[str, Trajectory | Rejection]
 READ = {
     "agentdojo": 15221,
     "bfcl-multi-turn": 800,
-    "state-bench": 200,
     "tau-bench": 315,
     "tau-bench-avaljotsingh": 100,
     "tau2-bench": 729,
@@ -34,7 +33,6 @@ READ = {
 SUCCEEDED = {
     "agentdojo": 6700,
     "bfcl-multi-turn": 800,
-    "state-bench": 0,
     "tau-bench": 162,
     "tau-bench-avaljotsingh": 73,
     "tau2-bench": 440,
@@ -44,11 +42,11 @@ SUCCEEDED = {
 REJECTED = {
     ("acebench", "no reader knows it"): 4,
     ("agentdojo", "the run holds no messages"): 207,
-    ("state-bench", "no reader knows it"): 1,
+    ("state-bench", "no reader knows it"): 201,
     ("tau-bench", "no reader knows it"): 2,
     ("tau2-bench", "no reader knows it"): 9,
 }
-"""Definitions of tasks, splits of tasks and dialogues kept as one text are files without recorded runs."""
+"""STATE-Bench, definitions of tasks, splits of tasks and dialogues kept as one text are files without recorded runs."""
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,7 @@ def _kind_of(span: TraceSpan, about: Object) -> Kind:
     return kind or "other"
 
 
-def _read_tool(span: TraceSpan, about: Object, messages: Objects) -> None:
+def _read_tool(span: TraceSpan, about: Object) -> None:
     span.name = _text(about, *_TOOL_NAMES) or _RUNNING.sub("", span.name, count=1)
     span.call_id = _text(about, *_CALL_IDS)
     span.arguments = _arguments(_first(about, _ARGUMENTS))
@@ -173,11 +173,6 @@ def _read_tool(span: TraceSpan, about: Object, messages: Objects) -> None:
         span.result = plain_text(inner.get("content"))
         if inner.get("status") == "error":
             span.error = True
-    for message in messages:  # an event with what went in, and one with what came out
-        if message["role"] == "assistant":
-            span.result = span.result or plain_text(message.get("content"))
-        elif span.arguments is None:
-            span.arguments = parsed_json(message.get("content"))
     cause = _text(about, "error.type", "exception.type")
     if cause and span.error is not False:
         span.error = True
@@ -425,7 +420,7 @@ class SpanLayout(NamedTuple):
                 span.scores.append((key, about[key], None))
         span.kind = _kind_of(span, about)
         if span.kind == "tool":
-            _read_tool(span, about, messages)
+            _read_tool(span, about)
         elif span.kind == "model" or not span.parent.strip("0"):  # a root's parent is empty, or zeros
             _read_messages(span, about, messages)
         service = text_at(record, self.service) or _text(resource or {}, "service.name")

@@ -198,25 +198,25 @@ def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
     makes them a label.
     """
     # Of evaluations with one name the last one counts.
-    latest = {name: (value, label) for name, value, label in scores}
-    reward = latest.get(options.reward_key, (None, None))[0]
+    values = {name: value for name, value, _ in scores}
+    # {"value": 1, "label": "incorrect"} is a failure.
+    verdicts = {name: value if label in (None, "") else label for name, value, label in scores}
+    reward = values.get(options.reward_key)
     if reward is not None:
         reward = as_number(reward, repr(options.reward_key))
     for key in (options.success_key, options.label_key):
-        value, label = latest.get(key, (None, None))
-        # {"value": 1, "label": "incorrect"} is a failure.
-        success = verdict(value if label in (None, "") else label, key)
+        success = verdict(verdicts.get(key), key)
         if success is not None:
             return Outcome(reward, success)
-    if reward is None and len(latest) == 1:
+    if reward is None and len(verdicts) == 1:
         # An evaluation of any name, if it is the only one: "correctness" with the label "yes".
-        [(name, (value, label))] = latest.items()
-        if label in (None, ""):
-            label = value if type(value) is bool else None
-        success = verdict(label, name)
+        [(name, given)] = verdicts.items()
+        if not isinstance(given, str | bool):
+            return Outcome()
+        success = verdict(given, name)
         # Without a verdict the number is a measure of anything, and no reward that a threshold could read.
-        if success is not None and isinstance(value, int | float):
-            reward = float(value)
+        if success is not None and isinstance(values[name], int | float):
+            reward = float(values[name])
         return Outcome(reward, success)
     return graded(reward)
 
