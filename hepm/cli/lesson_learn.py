@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import click
 
-from hepm.cli.commands import command, flag, option
+from hepm.cli.commands import command, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind, remark_pending
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_estimate
@@ -33,13 +33,12 @@ _SHOWN_FAILURES: Final = 10
     one_of=get_args(LessonKind),
     multiple=True,
 )
-@flag("--again", "Include runs that were distilled before.")
 @dry_run_option
 @json_option
 @place_options
 @model_options
 def distill(
-    place: StorePlace, choice: ModelChoice, kinds: tuple[LessonKind, ...], again: bool, dry_run: bool, as_json: bool
+    place: StorePlace, choice: ModelChoice, kinds: tuple[LessonKind, ...], dry_run: bool, as_json: bool
 ) -> None:
     """Distill lessons: without a model by counting what worked and what failed in all runs, with one from new runs.
 
@@ -51,7 +50,7 @@ def distill(
     reports: dict[LessonKind, DistillReport] = {}
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
-        about: Object = {"namespace": place.namespace, "again": again}
+        about: Object = {"namespace": place.namespace}
         # One kind after the other: a budget that is spent on the first leaves none for the next.
         for kind in dict.fromkeys(kinds or (_BY_COUNTING if client is None else _BY_MODEL)):
             asked = client
@@ -99,10 +98,9 @@ def _estimate(memory: Memory, kind: LessonKind, client: Client | None, about: Ob
         estimates = [] if client is None else [memory.preferences.estimate(client, **about)]
     else:
         distiller, _ = _by_model(kind, client)
-        step = kind if distiller is None else f"{kind}/{distiller.name}"
         # Where there is no distiller, all runs are counted.
-        again = about["again"] or distiller is None
-        runs = memory.lessons.waiting(step, namespace=about["namespace"], again=again)
+        step = "" if distiller is None else f"{kind}/{distiller.name}"
+        runs = memory.lessons.waiting(step, **about)
         estimates = [distiller.estimate(memory.lessons, **about)] if isinstance(distiller, ModelDistiller) else []
     tell_estimate(runs, estimates, f"{kind}: ")
 

@@ -29,7 +29,6 @@ from hepm.graph.lessons.rows import LessonRow, Source
 from hepm.ingest.call_errors import went_wrong
 from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.transitions import agent_state
-from hepm.text import CUT
 from hepm.types import START, USER, StateSummary, ToolName, Trajectory
 
 # Of a turn with parallel calls the tools as a set: their order means nothing.
@@ -256,7 +255,7 @@ def _compared(one: _Labelled, others: Sequence[ToolSequence], method: CreditMeth
     in_order = sorted(keys, key=lambda move: move.turn)
     experience = Experience(
         situation=situation_text(run.environment, known),
-        action=f"Called {', then '.join(map(_calls, in_order)) or 'no tool'}.",
+        action=f"Called {', then '.join(_called(move) for move in in_order) or 'no tool'}.",
         outcome=_outcome(one),
         lesson=_lesson(one, contrast),
         zone=zone_of(one.reward, succeeded=one.well),
@@ -297,9 +296,6 @@ def _tools(moves: Iterable[Move], contrast: Contrast | None, keys: Iterable[Move
     return tuple(dict.fromkeys(named))[:_TOOLS]
 
 
-_NAMED_CALLS: Final = 4  # of one turn
-
-
 def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
     """What each labelled run of one task taught (see `compare_runs`)."""
     return [comparison.experience for comparison in compare_runs(runs, methods)]
@@ -312,13 +308,11 @@ def _outcome(one: _Labelled) -> str:
         text += f", with reward {one.reward:g}"
     # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
     # every prompt (benchmarks/LOG.md, "Poisoned memory").
-    calls = list(chain.from_iterable(move.calls for move in one.moves))
+    calls = chain.from_iterable(move.calls for move in one.moves)
     failed = dict.fromkeys(call.name for call in calls if went_wrong(call))
     if failed:
         return f"{text}. Calls of {listed(failed)} failed."
-    if calls:
-        return f"{text}. No call failed."
-    return f"{text}. No tool was called."
+    return f"{text}."
 
 
 def _lesson(one: _Labelled, contrast: Contrast | None) -> str:
@@ -330,10 +324,6 @@ def _lesson(one: _Labelled, contrast: Contrast | None) -> str:
     return f"This way led to {end}: {way}."
 
 
-def _calls(move: Move) -> str:
-    """The tools that were called, never their arguments: "search 2 times and read"."""
-    times = Counter(listed([call.name]) for call in move.calls)
-    texts = [f"{text} {count} times" if count > 1 else text for text, count in times.items()]
-    if len(texts) > _NAMED_CALLS:
-        texts = [*texts[:_NAMED_CALLS], CUT]
-    return " and ".join(texts)
+def _called(move: Move) -> str:
+    """The tools that were called, never their arguments: "search and read"."""
+    return listed(dict.fromkeys(call.name for call in move.calls))

@@ -13,7 +13,7 @@ from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.zones import reward_of
-from hepm.graph.lessons.rows import OUTDATED, Kind
+from hepm.graph.lessons.rows import OUTDATED, Kind, LessonRow
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import batches
 
@@ -108,7 +108,6 @@ def distill_into(
     distiller: Distiller,
     *,
     namespace: str,
-    again: bool = False,
     runs: Sequence[str] | None = None,
     match: Match | None = None,
     on_progress: Progress | None = None,
@@ -118,16 +117,15 @@ def distill_into(
     A run is marked after its lessons are stored, so the next call continues an interrupted one.
 
     Args:
-        again: Process every run again: with more runs to compare, it may teach something else. It then no longer stands
-            behind what it taught before, and a lesson without runs is retired.
-        runs: Process only the tasks of these runs, and all of these again (see `LessonBank.tasks`).
+        runs: Process only the tasks of these runs, and all of these again: with more runs to compare, each may teach
+            something else. It then no longer stands behind what it taught before, and a lesson without runs is retired.
         on_progress: Called with the report so far after each batch.
     """
     step = f"{distiller.kind}/{distiller.name}"
     report = DistillReport()
     seen: set[str] = set()
     taught: defaultdict[str, set[str]] = defaultdict(set)  # runs by lesson
-    tasks = bank.tasks(step, namespace=namespace, again=again, runs=runs)
+    tasks = bank.tasks(step, namespace=namespace, runs=runs)
     for batch in batches(distiller.distill(tasks), _STORED_AT_ONCE):
         lessons = list(chain.from_iterable(distilled.lessons for distilled in batch))
         done = set(chain.from_iterable(distilled.runs for distilled in batch))
@@ -143,7 +141,7 @@ def distill_into(
         seen |= done
         if on_progress is not None:
             on_progress(report)
-    if again or runs is not None:
+    if runs is not None:
         report += DistillReport(retired=_unlink_untaught(bank, distiller, namespace, seen, taught))
     return report
 
@@ -166,11 +164,11 @@ def _store(
     same, unknown = Matches({}, {})
     if match is not None:
         same, unknown = match(list(fresh.values()))
-    rows = {id: lesson.row() for id, lesson in fresh.items() if id not in same and id not in unknown}
+    rows: dict[str, LessonRow] = {}
     failed: dict[str, str] = {}
     merged = 0
     for lesson in lessons:
-        # What is the same as one that is the same as a third is this third.
+        # What is the same as one that is the same as a third is this third, which came before.
         first = lesson.id
         while first in same:
             first = same[first]
@@ -179,7 +177,10 @@ def _store(
             continue
         taught[first].update(lesson.run_ids)
         stored = known.get(first)
-        before = rows[first] if first in rows or stored is None else stored.row
+        if first not in rows and stored is None:
+            rows[first] = lesson.row()
+            continue
+        before = rows[first] if stored is None else rows.get(first, stored.row)
         if before.retired == OUTDATED:  # its runs no longer count
             before = replace(before, sources=(), retired="", retired_by="")
         after = before.with_sources(lesson.sources)

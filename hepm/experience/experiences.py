@@ -72,13 +72,12 @@ class Experiences:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
-        again: bool = False,
         runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, by default without a model (see `distill_into`)."""
         chosen = distiller or ExtractiveDistiller()
-        return distill_into(self._bank, chosen, namespace=namespace, again=again, runs=runs, on_progress=on_progress)
+        return distill_into(self._bank, chosen, namespace=namespace, runs=runs, on_progress=on_progress)
 
     def search(
         self,

@@ -254,25 +254,24 @@ class LessonBank:
 
     # Runs to learn from
 
-    def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> int:
-        """How many runs a step has not seen; with `again`, how many there are."""
-        return sum(len(task.wanted) for task in self.tasks(step, namespace=namespace, again=again))
+    def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE) -> int:
+        """How many runs a step has not seen; of the step "", how many there are."""
+        return sum(len(task.wanted) for task in self.tasks(step, namespace=namespace))
 
     def tasks(
         self,
         step: str,
         *,
         namespace: str = DEFAULT_NAMESPACE,
-        again: bool = False,
         runs: Collection[str] | None = None,
     ) -> Iterator[TaskRuns]:
-        """Tasks with runs that a step has not seen, or all tasks; one task is in memory at a time.
+        """Tasks with runs that a step has not seen; one task is in memory at a time.
 
         Args:
             runs: Only the tasks of these, of which all runs are wanted.
         """
         seen: Collection[str] = ()
-        if not again and runs is None:
+        if runs is None:
             seen = self.store.lessons.answered_runs(step, namespace=namespace)
         # A run without a task is a task of its own, named by its id. The store lists runs of one task together.
         by_task = groupby(self.store.runs_by_task(namespace=namespace), key=lambda run: (run[0], run[1] or run[2]))

@@ -127,9 +127,9 @@ class ModelDistiller:
         # Known only after the last question was taken.
         yield Distilled((), tuple(silent))
 
-    def estimate(self, bank: LessonBank, *, namespace: str, again: bool = False) -> Estimate:
+    def estimate(self, bank: LessonBank, *, namespace: str) -> Estimate:
         """The most that `distill_into` would ask the model; opens no connection and stores nothing."""
-        tasks = bank.tasks(f"{self.kind}/{self.name}", namespace=namespace, again=again)
+        tasks = bank.tasks(f"{self.kind}/{self.name}", namespace=namespace)
         return self.client.estimate(self._questions(tasks, {}, []))
 
     def _questions(

@@ -7,11 +7,10 @@ or a person wrote keeps its own words.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from itertools import chain, filterfalse
+from itertools import filterfalse
 from typing import Final, NamedTuple
 
 from hepm.evidence.decisions import ENDED, facts_of_calls
@@ -69,8 +68,8 @@ class LessonLine:
 
     Attributes:
         evidence: In a few words: "8 of 8 runs succeeded"; "" if none was counted.
-        lessons: Ids of the lessons that say it; they are credited together.
-        runs: Ids of runs behind them.
+        lessons: Its id.
+        runs: Ids of runs behind it.
         advice: The next tools it is for and against; none if it is about something else.
         sure: How surely it is right, in [0, 1]: the order of a prompt.
         reasoned: Whether it says when it holds.
@@ -216,13 +215,15 @@ class Moment:
         A line that speaks against a surer one is left out.
         """
         # By the tools that are advised, or by the words of a lesson that advises none.
-        by_meaning: defaultdict[str | frozenset[ToolName], list[LessonLine]] = defaultdict(list)
-        for lesson in found:
-            line = self._line(lesson)
-            # What is advised makes the condition: "call a" and "call a rather than b" are one.
-            by_meaning[line.advice.better or line.text].append(line)
+        by_meaning: dict[str | frozenset[ToolName], LessonLine] = {}
+        for line in map(self._line, found):
+            # What is advised makes the condition: "call a" and "call a rather than b" are one, the latter says more.
+            meaning = line.advice.better or line.text
+            known = by_meaning.get(meaning)
+            if known is None or (line.advice.worse and not known.advice.worse):
+                by_meaning[meaning] = line
         kept: list[LessonLine] = []
-        for line in sorted(map(_joined, by_meaning.values()), key=lambda line: -line.sure):
+        for line in sorted(by_meaning.values(), key=lambda line: -line.sure):
             if not _repeats(line, suggestions) and not any(_opposes(line.advice, other.advice) for other in kept):
                 kept.append(line)
         return kept
@@ -276,14 +277,6 @@ def _with_situation(lesson: Principle | Experience) -> str:
     # Where a line is too long, its end is cut: of the two, the situation may be.
     room = max(_WRITTEN_CHARS - len(lesson.lesson), _FEWEST_CHARS)
     return f"{plain(lesson.situation, room).rstrip('.')}: {lesson.lesson}"
-
-
-def _joined(lines: Sequence[LessonLine]) -> LessonLine:
-    """One line for all; of the same advice, one that also says what not to do."""
-    said = max(lines, key=lambda line: bool(line.advice.worse))
-    lessons = dict.fromkeys(chain.from_iterable(line.lessons for line in lines))
-    runs = dict.fromkeys(chain.from_iterable(line.runs for line in lines))
-    return replace(said, lessons=tuple(lessons), runs=tuple(runs), sure=max(line.sure for line in lines))
 
 
 def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:

@@ -59,11 +59,9 @@ def runs_of_users(bank: LessonBank, namespace: str, user: str | None = None) -> 
     return [run.id for run in reversed(found) if run.user]
 
 
-def unseen(bank: LessonBank, *, namespace: str, again: bool = False) -> Iterator[Trajectory]:
-    """Trusted runs of users that were not reflected on, or all, in order of arrival; one is in memory at a time."""
-    done: Collection[str] = ()
-    if not again:
-        done = bank.store.lessons.answered_runs(STEP, namespace=namespace)
+def unseen(bank: LessonBank, *, namespace: str) -> Iterator[Trajectory]:
+    """Trusted runs of users that were not reflected on, in order of arrival; one is in memory at a time."""
+    done = bank.store.lessons.answered_runs(STEP, namespace=namespace)
     # Listed before the first is read: a model may take hours, and no cursor should stay open so long.
     waiting = [name for name in runs_of_users(bank, namespace) if name not in done]
     for name in waiting:
@@ -124,15 +122,14 @@ class Preferences:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         model: Client | None = None,
-        again: bool = False,
         on_progress: Progress | None = None,
     ) -> DistillReport:
-        """Reflect on stored runs of known users in order of arrival: on new ones, or with `again` on all.
+        """Reflect on stored runs of known users that were not reflected on, in order of arrival.
 
         New are versions of notes; merged are runs that changed none.
         """
         report = DistillReport()
-        runs = unseen(self._bank, namespace=namespace, again=again)
+        runs = unseen(self._bank, namespace=namespace)
         for run in runs:
             try:
                 outcome = self.reflect(run.user, run, namespace=namespace, model=model).outcome
@@ -149,10 +146,10 @@ class Preferences:
                 on_progress(report)
         return report
 
-    def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Estimate:
+    def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE) -> Estimate:
         """The most that `reflect_all` would ask a model, with notes of full length; nothing is asked or stored."""
         full = ["x" * (LINE_CHARS - 3)] * (NOTES_CHARS // LINE_CHARS)
-        runs = unseen(self._bank, namespace=namespace, again=again)
+        runs = unseen(self._bank, namespace=namespace)
         questions = (reflection_question(run.user, full, run.turns) for run in runs if user_texts(run.turns))
         return model.estimate(questions)
 

@@ -105,7 +105,6 @@ class Principles:
         namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
         judge: Judge | None = None,
-        again: bool = False,
         runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
     ) -> DistillReport:
@@ -122,7 +121,7 @@ class Principles:
         # The judge sees each batch before it is stored, so that no principle is stored twice.
         matcher = Matcher(self._bank, judge or judge_literally, namespace)
         report = distill_into(
-            self._bank, distiller, namespace=namespace, again=again, runs=runs, match=matcher, on_progress=on_progress
+            self._bank, distiller, namespace=namespace, runs=runs, match=matcher, on_progress=on_progress
         )
         counted = learn_by_counting(self._bank, namespace=namespace)
         return replace(report, new=report.new + counted.new, retired=report.retired + counted.retired)

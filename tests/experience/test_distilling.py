@@ -15,8 +15,8 @@ from tests.experience.shelves import NS, forget, open_bank, remember
 from tests.runs import trajectory
 
 
-def distill(bank: LessonBank, *, again: bool = False) -> tuple[int, int, int]:
-    report = distill_into(bank, ExtractiveDistiller(), namespace=NS, again=again)
+def distill(bank: LessonBank, *, runs: list[str] | None = None) -> tuple[int, int, int]:
+    report = distill_into(bank, ExtractiveDistiller(), namespace=NS, runs=runs)
     return report.runs, report.new, report.retired
 
 
@@ -38,7 +38,7 @@ def test_what_a_run_taught_before_there_was_another_to_compare_with_is_retired_w
     (before,) = bank.list("experience", namespace=NS)
     remember(bank, trajectory("lost", "look", "drop", success=False, task="t", goal="I want order #1001"))
     assert distill(bank) == (1, 1, 0)
-    assert distill(bank, again=True) == (2, 1, 1)
+    assert distill(bank, runs=["won"]) == (2, 1, 1)
     lessons = {one.row.properties["lesson"] for one in bank.list("experience", namespace=NS)}
     assert len(lessons) == 2
     assert before.row.properties["lesson"] not in lessons
@@ -57,7 +57,7 @@ def test_equal_words_make_one_experience_with_several_sources(tmp_path: Path) ->
 
 def relearn(bank: LessonBank, *runs: str) -> None:
     """Distill the tasks of runs that just finished, as sessions do."""
-    Experiences(bank).distill(namespace=NS, runs=runs, again=True)
+    Experiences(bank).distill(namespace=NS, runs=runs)
 
 
 def rules(bank: LessonBank) -> dict[str, set[str]]:

@@ -102,8 +102,8 @@ def test_the_outcome_tells_the_reward_and_which_calls_failed_and_quotes_no_tool(
     run = bad("f", "look")
     found = of(replace(run, turns=(*run.turns, wrong), outcome=Outcome(0.25)))
     assert found.outcome == "It failed, with reward 0.25. Calls of pay failed."
-    assert of(run).outcome == "It failed, with reward 0. No call failed."
-    assert of(ended(run, None, True)).outcome == "It succeeded. No call failed."
+    assert of(run).outcome == "It failed, with reward 0."
+    assert of(ended(run, None, True)).outcome == "It succeeded."
 
 
 def test_what_the_user_said_before_the_key_turn_is_in_the_situation_alone() -> None:

@@ -145,13 +145,13 @@ def test_of_a_long_run_the_key_turns_and_both_ends_stay_within_the_bound() -> No
     assert "left out)" in text
 
 
-def test_a_second_distillation_asks_nothing_and_one_of_all_runs_again_pays_nothing(
+def test_a_second_distillation_asks_nothing_and_one_of_known_runs_pays_nothing(
     server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:
     remember(bank, good("a"), bad("b"))
     run(bank, open_client())
     assert run(bank, open_client()) == DistillReport()
-    assert run(bank, open_client(), again=True) == DistillReport(runs=2)
+    assert run(bank, open_client(), runs=["a", "b"]) == DistillReport(runs=2)
     assert len(server.requests) == 2
 
 
@@ -227,7 +227,6 @@ def test_an_estimate_opens_no_connection_and_counts_what_would_be_asked(
     used = sum(request.body.get("max_tokens", 0) for request in server.requests)
     assert before.usage.output_tokens == used
     assert distiller.estimate(bank, namespace=NS).usage.calls == 0
-    assert distiller.estimate(bank, namespace=NS, again=True).paid_before == 2
 
 
 def test_a_success_gives_a_guiding_and_a_failure_a_cautionary_principle_with_triples(

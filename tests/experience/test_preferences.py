@@ -423,7 +423,6 @@ def test_stored_runs_are_reflected_on_once_each_in_order_of_arrival(preferences:
     assert preferences.reflect_all(namespace=NS) == DistillReport(runs=3, new=3)
     assert (lines(preferences), lines(preferences, "bob")) == (["Answer in French."], ["No emojis please."])
     assert preferences.reflect_all(namespace=NS) == DistillReport()
-    assert preferences.reflect_all(namespace=NS, again=True).runs == 3
     remember(bank, session("s3", "Keep it short."))
     seen: list[DistillReport] = []
     preferences.reflect_all(namespace=NS, on_progress=seen.append)

@@ -250,7 +250,7 @@ def test_distilling_again_changes_nothing(bank: LessonBank) -> None:
     told = {"a": "look before you buy", "b": "look first", "c": "ask the user", "d": "look before you buy"}
     distill(bank, told)
     before = stored(bank)
-    report = distill(bank, told, again=True)
+    report = distill(bank, told, runs=["a", "d"])
     assert (report.new, report.merged) == (0, 0)
     assert stored(bank) == before
     assert distill(bank, told).runs == 0
@@ -259,7 +259,7 @@ def test_distilling_again_changes_nothing(bank: LessonBank) -> None:
 def test_distilling_again_keeps_a_principle_that_its_runs_now_teach_in_other_words(bank: LessonBank) -> None:
     remember(bank, *runs("a", "b", task="t"))
     distill(bank, {"a": "look before you buy", "b": "ask the user"})
-    report = distill(bank, {"a": "look first", "b": "buy last"}, again=True)
+    report = distill(bank, {"a": "look first", "b": "buy last"}, runs=["a"])
     assert (report.new, report.retired) == (1, 1)
     assert stored(bank) == {"look before you buy": ["a"], "buy last": ["b"]}
 
@@ -337,7 +337,7 @@ def test_a_model_judges_and_no_verdict_is_paid_twice(bank: LessonBank, server: L
         for one in list(bank.lessons(NS).all("principle")):
             bank.store.lessons.change(LessonChange(drop=[one.row.id]), {}, namespace=NS)
         bank.mirror.refresh()
-        distill(bank, TOLD, ModelJudge(asked), again=True)
+        distill(bank, TOLD, ModelJudge(asked), runs=["a"])
     assert len(server.requests) == paid
     assert stored(bank) == {"look before you buy": ["a", "b"], "ask the user": ["c"]}
 
