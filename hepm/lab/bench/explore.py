@@ -24,7 +24,6 @@ from hepm.experience.distilling import DistillReport, ExtractiveDistiller
 from hepm.experience.lessons import STAGES, ZONES
 from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
-from hepm.graph.lessons.rows import Uses
 from hepm.lab.bench.arms import KnownMemory
 from hepm.lab.bench.folder import Ended, Key
 from hepm.lab.bench.models import Model
@@ -81,15 +80,15 @@ class Exploration(Bench):
         tasks: defaultdict[str, list[str]] = defaultdict(list)
         for task in self.tested:
             tasks[place_of(self.environment, task)].append(task.id)
-        deals: list[list[Key]] = []
-        for first in range(0, self.number * episodes, episodes):
-            deals.append([])
-            for place, names in sorted(tasks.items()):
-                for turn in range(first, first + episodes):
-                    # The tasks in a new order each time that all were dealt.
-                    trial, at = divmod(turn, len(names))
-                    order = Random(f"explore {self.options.seed} {place} {trial}").sample(names, len(names))
-                    deals[-1].append(Key(self.arm.name, order[at], trial))
+        deals: list[list[Key]] = [[] for _ in range(self.number)]
+        for place, names in sorted(tasks.items()):
+            dealt: list[Key] = []
+            # The tasks in a new order each time that all were dealt.
+            for trial in range(-(-self.number * episodes // len(names))):
+                order = Random(f"explore {self.options.seed} {place} {trial}").sample(names, len(names))
+                dealt += [Key(self.arm.name, task, trial) for task in order]
+            for number, deal in enumerate(deals):
+                deal.extend(dealt[number * episodes : (number + 1) * episodes])
         return deals
 
     def plan(self) -> tuple[list[Key], list[Key]]:
@@ -211,19 +210,15 @@ class Exploration(Bench):
         }
 
     def _add_quality(self, memory: KnownMemory) -> None:
-        taught: defaultdict[int, list[Uses]] = defaultdict(list)
-        round_of: dict[str, int] = {}
-        for number, keys in enumerate(self.deals, 1):
-            round_of |= dict.fromkeys([self._id(str(key)) for key in keys], number)
-        for principle in memory.lessons.list("principle", namespace=memory.namespace):
-            first = min((round_of.get(run, 0) for run in principle.row.run_ids), default=0)
-            taught[first].append(principle.uses)  # 0: it was there before
-        for report in self.rounds:
-            uses = taught[report["number"]]
+        left = memory.lessons.list("principle", namespace=memory.namespace)
+        for report, keys in zip(self.rounds, self.deals, strict=False):
+            runs = {self._id(str(key)) for key in keys}
+            taught = [one for one in left if not runs.isdisjoint(one.row.run_ids)]
+            left = [one for one in left if runs.isdisjoint(one.row.run_ids)]
             report["quality"] = {}
-            if uses:
-                score, read = fmean(one.score for one in uses), fmean(one.uses for one in uses)
-                report["quality"] = {"principles": len(uses), "score": score, "uses": read}
+            if taught:
+                score, read = fmean(one.uses.score for one in taught), fmean(one.uses.uses for one in taught)
+                report["quality"] = {"principles": len(taught), "score": score, "uses": read}
 
     def _distill(self, runs: Sequence[str], memory: KnownMemory, distiller: Client | None) -> None:
         namespace = memory.namespace

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, Self
+
+from pydantic import TypeAdapter
 
 from hepm.agents.wire import Object
 from hepm.atomic_file import atomic_file
 from hepm.errors import ConflictError, InputError
 from hepm.ingest.formats.hepm import parse_run, write_run
 from hepm.llm import PaidAnswer, Usage
+from hepm.text import cut
 from hepm.types import Trajectory
 
 ANSWERS: Final = "answers.db"
@@ -95,6 +97,11 @@ class Ended:
     run: Trajectory
 
 
+_FACTS: Final = TypeAdapter(Facts)
+_USAGE: Final = TypeAdapter(Usage)
+_ANSWER: Final = TypeAdapter(PaidAnswer)
+
+
 class Folder:
     """The folder, for one process at a time. Threads may share it.
 
@@ -125,20 +132,21 @@ class Folder:
             raise
 
     def _check(self, settings: Mapping[str, Any]) -> None:
-        with self._writing() as db:
-            if not any(db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in _PAID):
-                db.execute("DELETE FROM settings")  # of a command that got no answer
-            stored: Object = {}
-            for name, value in db.execute("SELECT name, value FROM settings"):
-                stored[name] = json.loads(value)
-            # Through JSON and back, so that a tuple equals the list that was stored.
-            for name, value in json.loads(json.dumps(settings)).items():
-                if stored.setdefault(name, value) != value:
-                    raise ConflictError(
-                        f"the folder {self.path} holds runs with another {name} ({_short(stored[name])}, now "
-                        f"{_short(value)}): name another --folder, or repeat the command as it was."
-                    )
-                db.execute("INSERT OR IGNORE INTO settings VALUES (?, ?)", (name, json.dumps(value)))
+        if not any(self._rows(f"SELECT 1 FROM {table} LIMIT 1") for table in _PAID):
+            self._write("DELETE FROM settings", ())  # of a command that got no answer
+        stored: Object = {}
+        for name, value in self._rows("SELECT name, value FROM settings"):
+            stored[name] = json.loads(value)
+        # Through JSON and back, so that a tuple equals the list that was stored.
+        given: Object = json.loads(json.dumps(settings))
+        for name, value in given.items():
+            if stored.get(name, value) != value:
+                raise ConflictError(
+                    f"the folder {self.path} holds runs with another {name} ({cut(json.dumps(stored[name]), 80)}, now "
+                    f"{cut(json.dumps(value), 80)}): name another --folder, or repeat the command as it was."
+                )
+        for name in given.keys() - stored.keys():
+            self.add_note(name, given[name])
 
     def __enter__(self) -> Self:
         return self
@@ -146,21 +154,14 @@ class Folder:
     def __exit__(self, *error: object) -> None:
         self._db.close()
 
-    @contextmanager
-    def _writing(self) -> Generator[sqlite3.Connection]:
-        """One transaction, on disk at its end."""
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-
     def _rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._db.execute(query, values).fetchall()
+
+    def _write(self, statement: str, values: Sequence[object]) -> None:
+        """One statement, on disk when it returns."""
+        with self._lock:
+            self._db.execute(statement, values)
 
     def answer(self, key: Key, number: int, body: Object) -> Object | None:
         """The recorded completion to a run's request; None if there is none, or if the run now asks another thing."""
@@ -168,39 +169,34 @@ class Folder:
         for request, answer in self._rows(f"SELECT request, answer {of_run} = ?", (*key, number)):
             if request == _digest(body):
                 return json.loads(answer)
-            with self._writing() as db:
-                # The answers after it were given on another course, too.
-                db.execute(f"DELETE {of_run} >= ?", (*key, number))
+            # The answers after it were given on another course, too.
+            self._write(f"DELETE {of_run} >= ?", (*key, number))
         return None
 
     def add_answer(self, key: Key, number: int, body: Object, answer: Object, usage: Usage) -> None:
         """Record an answer with what it took; it survives a kill from then on."""
         # The digest of the request, not its text: folders of long runs stay small.
-        row = (*key, number, _digest(body), json.dumps(answer), json.dumps(asdict(usage)))
-        with self._writing() as db:
-            db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        row = (*key, number, _digest(body), json.dumps(answer), _USAGE.dump_json(usage).decode())
+        self._write("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def usage(self, key: Key) -> Usage:
         """What the recorded answers of a run took."""
         rows = self._rows("SELECT usage FROM answers WHERE arm = ? AND task = ? AND trial = ?", key)
-        return sum((Usage(**json.loads(stored)) for [stored] in rows), Usage())
+        return sum((_USAGE.validate_json(stored) for [stored] in rows), Usage())
 
     def add_run(self, ended: Ended) -> None:
         """Record a finished run."""
-        with self._writing() as db:
-            facts = json.dumps(asdict(ended.facts))
-            db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", (*ended.key, facts, write_run(ended.run)))
+        self._write(
+            "INSERT INTO runs VALUES (?, ?, ?, ?, ?)",
+            (*ended.key, _FACTS.dump_json(ended.facts).decode(), write_run(ended.run)),
+        )
 
     def runs(self) -> dict[Key, Ended]:
         """The finished runs."""
         runs: dict[Key, Ended] = {}
-        for arm, task, trial, facts_json, run in self._rows("SELECT * FROM runs ORDER BY arm, task, trial"):
-            facts = json.loads(facts_json)
-            facts["usage"] = Usage(**facts["usage"])
-            for name in ("moves", "hints", "memory_s", "lessons", "entropies"):
-                facts[name] = tuple(facts.get(name, ()))  # older folders lack the last two
+        for arm, task, trial, facts, run in self._rows("SELECT * FROM runs ORDER BY arm, task, trial"):
             key = Key(arm, task, trial)
-            runs[key] = Ended(key, Facts(**facts), parse_run(run))
+            runs[key] = Ended(key, _FACTS.validate_json(facts), parse_run(run))
         return runs
 
     def note(self, name: str) -> Any:
@@ -211,8 +207,7 @@ class Folder:
 
     def add_note(self, name: str, value: Any) -> None:
         """Note how far the work came, as JSON; it survives a kill from then on."""
-        with self._writing() as db:
-            db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, json.dumps(value)))
+        self._write("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, json.dumps(value)))
 
     def export(self) -> None:
         """Write the finished runs where `hepm ingest` reads them."""
@@ -224,23 +219,14 @@ class Folder:
     def get(self, key: str) -> PaidAnswer | None:
         """The answer to a `Question`, as a `Ledger` gives it."""
         for [stored] in self._rows("SELECT answer FROM questions WHERE key = ?", (key,)):
-            answer = json.loads(stored)
-            return PaidAnswer(**answer | {"usage": Usage(**answer["usage"])})
+            return _ANSWER.validate_json(stored)
         return None
 
     def put(self, key: str, answer: PaidAnswer) -> None:
         """Record the answer to a `Question`."""
-        with self._writing() as db:
-            db.execute("INSERT OR REPLACE INTO questions VALUES (?, ?)", (key, json.dumps(asdict(answer))))
+        self._write("INSERT OR REPLACE INTO questions VALUES (?, ?)", (key, _ANSWER.dump_json(answer).decode()))
 
 
 def _digest(body: Object) -> str:
     # 16 bytes instead of a request of many kilobytes; sorted, as the order of keys changes no request.
     return blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    if len(text) < 80:
-        return text
-    return text[:79] + "…"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from hepm.agents.loop import ChatModel, Complete
 from hepm.agents.tagged import NO_SEARCH
@@ -20,7 +20,6 @@ from hepm.lab.environments import Environment, PlayedUser, Task
 from hepm.llm import Budget, Client, Endpoint, Prices, Usage
 from hepm.llm.usage import estimate_tokens
 
-_Result = TypeVar("_Result")
 # Names of models that are none: the authors' actions, and nothing.
 GOLD: Final = "gold"
 NONE: Final = "none"
@@ -56,16 +55,12 @@ class Model:
     on_run: Callable[[int, int], object] = lambda done, total: None
     _longest: int = 0
 
-    def results(self, jobs: Sequence[Callable[[], _Result]], *, concurrency: int) -> Iterator[_Result]:
-        """What jobs that ask it return, run in threads, as they end. The first error stops the others.
-
-        Answers under way are recorded before it is raised.
-        """
+    def run_all(self, jobs: Sequence[Callable[[], object]], *, concurrency: int) -> None:
+        """Run jobs that ask it in threads. The first error stops the others; answers under way are recorded before."""
         pool = ThreadPoolExecutor(concurrency, thread_name_prefix="hepm-bench")
         try:
-            running = [pool.submit(job) for job in jobs]
-            for future in as_completed(running):
-                yield future.result()
+            for future in as_completed([pool.submit(job) for job in jobs]):
+                future.result()
         except BaseException:
             self.stop.set()
             raise

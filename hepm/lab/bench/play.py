@@ -7,7 +7,7 @@ or, online, of earlier tasks (H-EPM, C.1).
 from __future__ import annotations
 
 import logging
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -257,8 +257,7 @@ class Bench:
         """Store runs, with what the arms need of them."""
         memory.learn(runs, distill=any(arm.lessons for arm in arms))
         labelled = [replace(run, outcome=run.outcome.graded(self.options.success_from)) for run in runs]
-        by_digests = {arm.digests: arm for arm in arms}
-        for arm in by_digests.values():  # arms with equal digests share them
+        for arm in arms:
             memory.digest(labelled, arm.digests, self._model.client)
 
     def _labelled(self, run: Trajectory) -> Trajectory:
@@ -275,7 +274,7 @@ class Bench:
 
     def _play(self, streams: Sequence[Stream], total: int) -> None:
         jobs = [partial(self._play_stream, stream, total) for stream in streams]
-        deque(self._model.results(jobs, concurrency=self.options.concurrency), maxlen=0)
+        self._model.run_all(jobs, concurrency=self.options.concurrency)
 
     def _play_stream(self, stream: Stream, total: int) -> None:
         for key in stream.keys:

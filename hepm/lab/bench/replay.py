@@ -6,11 +6,10 @@ No environment is needed: what is judged is whether the model's next call is tha
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import product
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from hepm.agents.wire import Object, objects, resolved, with_hint
 from hepm.errors import InputError
@@ -24,19 +23,11 @@ from hepm.lab.environments.recorded import Point
 from hepm.memory.messages import as_messages
 from hepm.types import Outcome, Trajectory, Turn
 
-_OWN_KEYS: Final = ("is_error", "reward", "recalled")  # of our messages, which endpoints refuse
+_SENT: Final = ("role", "content", "tool_calls", "tool_call_id")  # of our messages; endpoints refuse other fields
 
 
-class PointHint(NamedTuple):
-    """What memory says at a point, and how long that took."""
-
-    prompt: Prompt
-    memory_s: float
-
-
-_SILENT: Final = PointHint(Prompt(), 0.0)
-HintsAt: TypeAlias = dict[tuple[str, str], PointHint]
-"""By point and arm, from a memory of the other task families."""
+HintsAt: TypeAlias = dict[tuple[str, str], Prompt]
+"""By point and arm, from a memory of the other task families; nothing for an arm that does not remember."""
 
 
 def hints_at(domain: Domain, points: Sequence[Point], arms: Sequence[Arm], *, folds: int = 5) -> HintsAt:
@@ -52,14 +43,12 @@ def hints_at(domain: Domain, points: Sequence[Point], arms: Sequence[Arm], *, fo
             distill = any(arm.lessons for arm in remembering)
             memory.learn([run.trajectory for run in split.train], distill=distill)
             for point, arm in product(points_of_fold, remembering):
-                started = time.perf_counter()  # not time(): the wall clock may step back
-                prompt = memory.prompt(
+                hints[point.key, arm.name] = memory.prompt(
                     list(as_messages(point.event.turns)),
                     tools=[spec["function"]["name"] for spec in point.tools],
                     environment=point.event.run.trajectory.environment,
                     options=arm.prompt,
                 )
-                hints[point.key, arm.name] = PointHint(prompt, time.perf_counter() - started)
     return hints
 
 
@@ -80,25 +69,22 @@ class ReplayBench(Bench):
         """Each point in each arm."""
         return self._keys(self.arms, self.tested), []
 
-    def _hint(self, key: Key) -> PointHint:
-        return self.hints.get((key.task, key.arm), _SILENT)
+    def _prompt(self, key: Key) -> Prompt:
+        return self.hints.get((key.task, key.arm)) or Prompt()
 
     def _source_of(self, key: Key) -> Key:
         """The run whose request it is: where memory is silent, that of "off", whose answer is not paid for twice."""
-        return key if self._hint(key).prompt.text else key._replace(arm=OFF)
+        return key if self._prompt(key).text else key._replace(arm=OFF)
 
     def _body(self, key: Key) -> Object:
         """The request for the next call, with what memory says in an arm."""
-        point, prompt = self._points[key.task], self._hint(key).prompt
+        point, prompt = self._points[key.task], self._prompt(key)
         messages: list[Object] = []
         # As an endpoint takes them: without fields of ours, and with arguments as text.
-        for message in as_messages(point.event.turns):
-            for own in _OWN_KEYS:
-                message.pop(own, None)
-            for call in message.get("tool_calls", ()):
-                arguments = call["function"]["arguments"]
-                if not isinstance(arguments, str):
-                    call["function"]["arguments"] = json.dumps(arguments)
+        for known in as_messages(point.event.turns):
+            message = {name: known[name] for name in _SENT if name in known}
+            for call in objects(message.get("tool_calls")):
+                call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
             messages.append(message)
         body = {**self.options.options, "model": self.endpoint.model, "messages": messages, "tools": point.tools}
         # As the proxy places it for this endpoint.
@@ -111,7 +97,7 @@ class ReplayBench(Bench):
 
     def _run(self, key: Key, stream: Stream) -> Ended:
         """Ask at one point, and note the answer as a run."""
-        point, hint = self._points[key.task], self._hint(key)
+        point = self._points[key.task]
         completion = self._model.recorded(self._source_of(key), point.task)(self._body(key))
         message = completion["choices"][0]["message"]
         tools = sorted({call["function"]["name"] for call in objects(message.get("tool_calls"))})
@@ -125,8 +111,8 @@ class ReplayBench(Bench):
             calls=len(tools),
             errors=0,
             moves=(move_of(message),),
-            hints=(hint.prompt.text,),
-            memory_s=(hint.memory_s,),
+            hints=(self._prompt(key).text,),
+            memory_s=(),
             usage=self.folder.usage(key),
             scores={CHANGED: float(off is not None and json.dumps(tools) != off.run.tags["called"])},
         )

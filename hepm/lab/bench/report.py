@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 
 from hepm.evals.metrics import Bootstrap
-from hepm.evals.report import table_of
+from hepm.evals.report import rounded, table_of
 from hepm.lab.bench.arms import OFF
 from hepm.lab.bench.folder import Facts, Key
-from hepm.lab.bench.scores import EFFORT, MEASURES, ArmComparison, ArmScores, BenchReport, ChangedTask, Measured
+from hepm.lab.bench.scores import EFFORT, MEASURES, ArmComparison, ArmScores, ChangedTask, Measured
 from hepm.text import count_of, cut
+from hepm.types import Object
 from hepm.uplift.effect_text import effect_sentence
 from hepm.uplift.sequence import Effect
 
@@ -35,44 +37,72 @@ _LEGEND: Final = (
 _DIGITS: Final = {"turns": 1, "calls": 1, "errors": 1, "tokens": 0, "requests_per_turn": 2, "tokens_per_turn": 0}
 
 
+@dataclass(frozen=True)
+class BenchReport:
+    """A bench, over the tasks of which every arm has every trial.
+
+    Attributes:
+        finished: The ids of these tasks.
+        reference: The arm that others are compared with.
+        sentences: One on each arm but the reference.
+    """
+
+    bench: Bench
+    finished: Sequence[str]
+    reference: str
+    arms: Mapping[str, ArmScores]
+    sentences: Sequence[str]
+
+    @property
+    def unfinished(self) -> int:
+        """Tasks that some arm has not finished."""
+        return len(self.bench.tested) - len(self.finished)
+
+    def to_json(self) -> Object:
+        """As `hepm bench --json` prints it."""
+        document = {
+            "environment": self.bench.environment.name,
+            "model": self.bench.endpoint.model,
+            "tasks": len(self.finished),
+            "trials": self.bench.options.trials,
+            "reference": self.reference,
+            "arms": {arm: asdict(scores) for arm, scores in self.arms.items()},
+            "unfinished": self.unfinished,
+            "failed": {str(key): reason for key, reason in self.bench.failed.items()},
+            "calls": sum(run.facts.usage.calls for run in self.bench.ended.values()),
+            "sentences": self.sentences,
+            "unreflected": self.bench.unreflected,
+            "success_from": self.bench.options.success_from,
+        }
+        return rounded(document)
+
+
 def report_on(bench: Bench) -> BenchReport:
     """Compare the arms on the tasks that all of them have finished."""
-    arms, ended, trials = bench.arms, bench.ended, bench.options.trials
+    trials = range(bench.options.trials)
     finished: list[str] = []
     for task in bench.tested:
-        if all(Key(arm, task.id, trial) in ended for arm, trial in product(arms, range(trials))):
+        if all(Key(arm, task.id, trial) in bench.ended for arm, trial in product(bench.arms, trials)):
             finished.append(task.id)
+    reference = OFF if OFF in bench.arms else bench.arms[0]
+    if not finished:
+        return BenchReport(bench, (), reference, {}, ())
     runs: dict[str, list[list[Facts]]] = {}
-    for arm in arms:
-        runs[arm] = [[ended[Key(arm, task, trial)].facts for trial in range(trials)] for task in finished]
-    reference = OFF if OFF in arms else arms[0]
+    for arm in bench.arms:
+        runs[arm] = [[bench.ended[Key(arm, task, trial)].facts for trial in trials] for task in finished]
+    drawn = [bench.families.get(task, task) for task in finished]
+    # One for all arms: they are compared on the same draws.
+    comparison = ArmComparison(finished, drawn, Bootstrap(drawn, seed=bench.options.seed))
     scores: dict[str, ArmScores] = {}
+    for arm in bench.arms:
+        others = None if arm == reference else runs[reference]
+        scores[arm] = comparison.scores(runs[arm], others, sessions=len(trials) * bench.has_sessions)
+    sentence = _effort if bench.has_sessions else _sentence
     sentences: list[str] = []
-    if finished:
-        drawn = [bench.families.get(task, task) for task in finished]
-        # One for all arms: they are compared on the same draws.
-        comparison = ArmComparison(finished, drawn, Bootstrap(drawn, seed=bench.options.seed))
-        for arm in arms:
-            others = None if arm == reference else runs[reference]
-            scores[arm] = comparison.scores(runs[arm], others, sessions=trials * bench.has_sessions)
-        sentence = _effort if bench.has_sessions else _sentence
-        for arm in arms:
-            if arm != reference and arm not in bench.not_compared:
-                sentences.append(sentence(arm, scores[arm], reference, scores[reference], len(finished)))
-    return BenchReport(
-        bench.environment.name,
-        bench.endpoint.model,
-        tasks=len(finished),
-        trials=trials,
-        reference=reference,
-        arms=scores,
-        unfinished=len(bench.tested) - len(finished),
-        failed={str(key): reason for key, reason in bench.failed.items()},
-        calls=sum(run.facts.usage.calls for run in ended.values()),
-        sentences=sentences,
-        unreflected=bench.unreflected,
-        success_from=bench.options.success_from,
-    )
+    for arm in bench.arms:
+        if arm != reference and arm not in bench.not_compared:
+            sentences.append(sentence(arm, scores[arm], reference, scores[reference], len(finished)))
+    return BenchReport(bench, finished, reference, scores, sentences)
 
 
 def _sentence(arm: str, scores: ArmScores, reference: str, without: ArmScores, tasks: int) -> str:
@@ -111,8 +141,8 @@ def _effort(arm: str, scores: ArmScores, reference: str, without: ArmScores, use
 def tables(report: BenchReport) -> list[Table | str]:
     """Scores with the overhead of a turn and differences, the won and the lost tasks, and the sentences below all."""
     parts: list[Table | str] = []
-    if report.tasks:
-        parts += [_scores(report), f"success: a reward of {report.success_from:g} or more; {_LEGEND}"]
+    if report.finished:
+        parts += [_scores(report), f"success: a reward of {report.bench.options.success_from:g} or more; {_LEGEND}"]
     for arm, scores in report.arms.items():
         for what, changes in (("won", scores.won), ("lost", scores.lost)):
             for change in changes[:_SHOWN]:
@@ -133,9 +163,10 @@ def _shown(report: BenchReport) -> list[str]:
 
 def _scores(report: BenchReport) -> Table:
     """A column for each arm: each measure, and below it the difference to the reference."""
-    title = f"{report.environment} with {report.model}: {count_of(report.tasks, 'task')}"
-    if report.trials > 1:
-        title += f", {count_of(report.trials, 'trial')} of each"
+    bench, trials = report.bench, report.bench.options.trials
+    title = f"{bench.environment.name} with {bench.endpoint.model}: {count_of(len(report.finished), 'task')}"
+    if trials > 1:
+        title += f", {count_of(trials, 'trial')} of each"
     table = table_of(title, "", *report.arms)
     arms = report.arms.values()
     for name in _shown(report):
@@ -144,7 +175,7 @@ def _scores(report: BenchReport) -> Table:
         differences = [_difference(name, one) for one in measured]
         if any(differences):
             table.add_row(f"  beside {report.reference}", *differences)
-    table.add_row(f"pass^{report.trials}", *[f"{scores.pass_k[-1]:.3f}" for scores in arms])
+    table.add_row(f"pass^{trials}", *[f"{scores.pass_k[-1]:.3f}" for scores in arms])
     table.add_row("won / lost", *[f"{len(scores.won)} / {len(scores.lost)}" for scores in arms])
     table.add_row("hinted", *[f"{scores.hinted:.0%}" for scores in arms])
     table.add_row("ms", *[f"{scores.memory_ms:.2f}" for scores in arms])
@@ -182,13 +213,13 @@ def _side_by_side(reference: str, arm: str, what: str, change: ChangedTask) -> l
 def _endings(report: BenchReport) -> Iterator[str]:
     """The end of a report: why runs broke off, how many tasks are unfinished, and the sentences."""
     # One line for each reason, as a server that is down ends all runs by the same one.
-    reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for key, reason in report.failed.items():
+    reasons: defaultdict[str, list[Key]] = defaultdict(list)
+    for key, reason in report.bench.failed.items():
         reasons[reason].append(key)
     for reason, keys in reasons.items():
         yield f"{count_of(len(keys), 'run')} broke off ({keys[0]}): {reason}"
-    if report.unreflected:
-        sessions = count_of(report.unreflected, "session")
+    if report.bench.unreflected:
+        sessions = count_of(report.bench.unreflected, "session")
         yield f"After {sessions} the model's notes could not be read, and the old ones stayed."
     if report.unfinished:
         yield f"{count_of(report.unfinished, 'task')} left out, not finished: repeat the command."

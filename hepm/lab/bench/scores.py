@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, zip_longest
 from math import comb, nan
 from statistics import fmean, median
@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
-from hepm.evals.report import MethodDifference, rounded
+from hepm.evals.report import MethodDifference
 from hepm.lab.bench.folder import Facts
-from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Object
+from hepm.types import SUMMARY_TOOL
 
 CHANGED: Final = "changed"
 """A score of points of recorded runs: whether other tools were called there than without memory."""
@@ -114,37 +114,6 @@ class ArmScores:
     won: Sequence[ChangedTask]
     lost: Sequence[ChangedTask]
     sessions: Sequence[Mapping[str, Measured]] = ()
-
-
-@dataclass(frozen=True)
-class BenchReport:
-    """A whole bench, over the tasks of which every arm has every trial.
-
-    Attributes:
-        reference: The arm that others are compared with.
-        unfinished: Tasks that some arm has not finished.
-        failed: Why runs broke off.
-        sentences: One on each arm but the reference.
-        unreflected: Sessions after which a model's notes could not be read, so that the old ones stayed.
-        success_from: The reward from which on a run is a success.
-    """
-
-    environment: str
-    model: str
-    tasks: int
-    trials: int
-    reference: str
-    arms: Mapping[str, ArmScores]
-    unfinished: int
-    failed: Mapping[str, str]
-    calls: int
-    sentences: Sequence[str]
-    unreflected: int = 0
-    success_from: float = SUCCESS_FROM
-
-    def to_json(self) -> Object:
-        """As `hepm bench --json` prints it."""
-        return rounded(asdict(self))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -41,7 +40,7 @@ _TOOLS: Final = (
 
 @cache
 def _records() -> Sequence[Object]:
-    """The tasks: `kind` of a formula with its `k` and `m`, the `test` input, and the `right` actions."""
+    """The tasks: `kind` of a formula with its `k` and `m`, the `test` input, the `split`, and the `right` actions."""
     lines = (Path(__file__).parent / "data" / "functions.jsonl").read_text("utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
@@ -53,16 +52,11 @@ class HiddenFunctions:
 
     def tasks(self) -> Sequence[Task]:
         """The tasks, in a fixed order; "functions-7" is the task of line 7."""
-        known = Counter(record["kind"] for record in _records())
-        seen: Counter[str] = Counter()
         tasks: list[Task] = []
         for number, record in enumerate(_records()):
-            kind = record["kind"]
-            # By number, so that the split is the same everywhere.
-            split = "train" if seen[kind] < known[kind] * 4 / 5 else "test"
-            seen[kind] += 1
             gold = Turn("assistant", "", tuple(ToolCall(*action) for action in record["right"]))
-            tasks.append(Task(f"functions-{number}", record["request"], family=kind, split=split, gold=(gold,)))
+            about = {"family": record["kind"], "split": record["split"]}
+            tasks.append(Task(f"functions-{number}", record["request"], **about, gold=(gold,)))
         return tasks
 
     def start(self, task: Task, *, seed: int = 0) -> FunctionEpisode:

@@ -19,8 +19,9 @@ Record: TypeAlias = Mapping[str, Any]
 # The names of a field in the formats above; the first that a record has counts.
 _TEXT: Final = ("question", "Question")
 _ID: Final = ("id", "_id", "question_id", "QuestionId")
-_ANSWERS: Final = ("golden_answers", "answers", "answer", "Answer", "possible_answers")
+_ANSWERS: Final = ("golden_answers", "answers", "answer", "Answer", "possible_answers", "value", "Value")
 _ALIASES: Final = ("aliases", "Aliases", "answer_aliases")
+_PARAGRAPH: Final = ("text", "paragraph_text")
 _FORMATS: Final = "JSON, JSON lines, CSV or TSV, as published (docs/reference/environments.md)"
 
 csv.field_size_limit(2**24)  # characters; a cell of paragraphs is longer than the usual 131,072
@@ -39,13 +40,13 @@ def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
     questions: list[AskedQuestion] = []
     given: list[Paragraph] = []
     for number, record in enumerate(_records(file), 1):
-        text = str(_first(record, _TEXT) or "")
-        answers = _answers(record)
-        if not text.strip() or not answers:
+        text = str(_first(record, _TEXT) or "").strip()
+        answers = tuple(dict.fromkeys(_answers(record)))
+        if not text or not answers:
             raise InputError(f"record {number} of {file} has no question or no answer: expected {_FORMATS}.")
         # With the name of the file: several files may number their questions from 1.
         id = f"{file.stem}-{_first(record, _ID) or number}"
-        questions.append(AskedQuestion(id, text.strip(), answers, str(record.get("type") or ""), split))
+        questions.append(AskedQuestion(id, text, answers, str(record.get("type") or ""), split))
         given += _paragraphs_of(record)
     return questions, given
 
@@ -53,11 +54,9 @@ def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
 def read_corpus(file: Path) -> Iterator[Paragraph]:
     """The paragraphs of a corpus: records with title and text, or with `contents` whose first line is the title."""
     for number, record in enumerate(_records(file), 1):
-        title = str(record.get("title") or "")
-        text = record.get("text") or record.get("paragraph_text")
-        contents = record.get("contents")
-        if text is None and isinstance(contents, str):
-            title, _, text = contents.partition("\n")
+        title, text = str(record.get("title") or ""), _first(record, _PARAGRAPH)
+        if not text:
+            title, _, text = str(record.get("contents") or "").partition("\n")
         if not text:
             raise InputError(f"record {number} of {file} has no text: expected title and text, or contents.")
         yield Paragraph(title.strip('"'), _joined(text))
@@ -88,7 +87,7 @@ def _rows(lines: TextIO) -> Iterator[Record]:
     # The reader splits at line ends alone: a question of TriviaQA has other marks that `str.splitlines` splits at.
     rows = filter(None, csv.reader(lines, delimiter=mark))
     header = next(rows, list[str]())
-    if {*header} & {*_TEXT, "text"}:
+    if {*header} & {*_TEXT, *_PARAGRAPH}:
         for row in rows:
             yield dict(zip(header, row, strict=False))
         return
@@ -98,47 +97,39 @@ def _rows(lines: TextIO) -> Iterator[Record]:
 
 
 def _first(record: Record, names: Sequence[str]) -> Any:
-    for name in names:
-        if record.get(name) not in (None, ""):
-            return record[name]
-    return None
+    return next((record[name] for name in names if record.get(name) not in (None, "")), None)
 
 
-def _answers(record: Record) -> tuple[str, ...]:
-    """The answers and their aliases, each once."""
+def _answers(record: Record) -> Iterator[str]:
+    """The answers and their aliases."""
     given: Any = _first(record, _ANSWERS)
-    aliases: list[Any] = list(_first(record, _ALIASES) or ())
-    if isinstance(given, Mapping):  # TriviaQA: {"Value": "Paris", "Aliases": [...]}
-        answer = cast("Record", given)
-        aliases += _first(answer, _ALIASES) or ()
-        given = answer.get("value") or answer.get("Value")
     if isinstance(given, str) and given.startswith("["):  # PopQA: a list as text
         given = json.loads(given)
-    values: list[Any] = [given or ""]
+    if isinstance(given, dict):  # TriviaQA: {"Value": "Paris", "Aliases": [...]}
+        yield from _answers(cast("Record", given))
+        given = None
+    values: list[Any] = [given]
     if isinstance(given, list):
         values = cast("list[Any]", given)
-    texts = [str(value) for value in (*values, *aliases)]
-    return tuple(dict.fromkeys(text for text in texts if text.strip()))
+    for answer in (*values, *(_first(record, _ALIASES) or ())):
+        if str(answer or "").strip():
+            yield str(answer)
 
 
 def _paragraphs_of(record: Record) -> Iterator[Paragraph]:
     """The paragraphs beside a question of HotpotQA, 2WikiMultiHopQA or MuSiQue."""
     context: Any = record.get("context") or ()
-    if isinstance(context, Mapping):  # as Hugging Face's datasets have it
+    if isinstance(context, dict):  # as Hugging Face's datasets have it
         columns = cast("Record", context)
-        sentences = columns.get("sentences") or columns.get("content") or ()
-        context = zip(columns["title"], sentences, strict=True)
+        context = zip(columns["title"], columns.get("sentences") or columns["content"], strict=True)
     if not isinstance(context, str):
         for title, texts in context:
             yield Paragraph(str(title), _joined(texts))
-    paragraphs: Any = record.get("paragraphs") or ()
-    for paragraph in paragraphs:  # MuSiQue
+    for paragraph in record.get("paragraphs") or ():  # MuSiQue
         yield Paragraph(str(paragraph["title"]), str(paragraph["paragraph_text"]))
 
 
 def _joined(text: object) -> str:
     """A text, or a list of its sentences."""
-    parts = [text]
-    if isinstance(text, list):
-        parts = cast("list[object]", text)
+    parts = cast("list[object]", text) if isinstance(text, list) else [text]
     return " ".join(str(part).strip() for part in parts)

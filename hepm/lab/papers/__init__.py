@@ -40,7 +40,7 @@ NAME=PATH gives; without it, parts of that bench are left out, and the command s
 played first, say the rounds that fill the store of `memory`. `trials` is --trials, unless the bench has its own.
 
 **Rows.** Of a bench that compares arms, rows are arms, or with users an arm and a session ("notes 3"). Of rounds they
-are numbers of rounds ("5"), or a round and an environment ("5 travel"). A metric is "success", "reward" or another
+are numbers of rounds ("5"). A metric is "success", "reward" or another
 mean, or else a path into the record of a row, as `hepm bench --json` prints it: "later.length.value", "zones.golden";
 one with "difference" in it also plays the arm `off`. Published shares are in [0, 1].
 
@@ -99,9 +99,7 @@ class TablePart:
     def figures(self, model: str, row: str, metrics: int) -> list[float | None]:
         """What was published of a row; None for what was not."""
         figure: Any = self.published[model][list(self.rows).index(row)]
-        if metrics == 1:
-            return [figure]
-        return list(figure)
+        return [figure] if metrics == 1 else list(figure)
 
     def ours(self, row: str, metrics: Sequence[str], documents: Records) -> list[float | None]:
         """What our benches measured of a row, in the mean; None for what some of them lack."""
@@ -180,8 +178,7 @@ class Paper:
         found = [known[name] for name in dict.fromkeys(names)]
         for table in found:
             if table.state != "model":
-                state = "is reproduced by arithmetic" if table.state == "arithmetic" else STATES[table.state]
-                raise InputError(f"{table.printed_name} of {self.title} {state}: {table.by}")
+                raise InputError(f"{table.printed_name} of {self.title} {STATES[table.state]}: {table.by}")
         return found
 
     def arms_of(self, tables: Sequence[PaperTable]) -> dict[str, list[str]]:
@@ -257,15 +254,13 @@ def _read(name: str, document: Object) -> Paper:
 
 
 def records_of(document: Object) -> Records:
-    """The records of a bench's JSON that rows name: arms and their sessions, or rounds and their environments."""
+    """The records of a bench's JSON that rows name: arms and their sessions, or rounds."""
     records: dict[str, Object] = dict(document.get("arms", {}))
     for arm, record in document.get("arms", {}).items():
         for number, means in enumerate(record.get("sessions", ()), 1):
             records[f"{arm} {number}"] = means
     for report in document.get("rounds", ()):
         records[str(report["number"])] = report
-        for environment, measures in report["environments"].items():
-            records[f"{report['number']} {environment}"] = measures
     return records
 
 

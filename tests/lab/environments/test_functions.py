@@ -28,7 +28,7 @@ def test_the_travel_run_of_figure_7_is_golden_and_a_success_and_credited_by_hand
     run = Trajectory("r", (Turn("user", "a trip"), *turns), Outcome(0.76), environment="userrl-travel")
     (found,) = compare_runs([run], CREDIT)
     assert [move.turn for move in found.keys] == [1, 2, 3]
-    assert (found.well, found.stage) == (True, "exploration")
+    assert (found.well, found.experience.stage) == (True, "exploration")
 
 
 def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_and_aligned_in_both(tmp_path: Path):
@@ -41,7 +41,7 @@ def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_an
     run = Trajectory("r", (Turn("user", words), *turns), Outcome(1.0), environment="turtle")
     (found,) = compare_runs([run], CREDIT)
     assert sorted(move.turn for move in found.keys) == [1, 2, 3]
-    assert found.stage == "exploration → verification"
+    assert found.experience.stage == "exploration → verification"
     with Memory.open(tmp_path) as memory:
         memory.ingest([run])
         memory.experiences.distill()
