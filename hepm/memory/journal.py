@@ -173,7 +173,6 @@ class SessionFile:
         self._file = journal.file(namespace, id)
         # Held while the file changes, until its stamp is known: another thread may ask meanwhile whether it `moved`.
         self._writing = Lock()
-        self._aliases: set[str] = set()
         self._parts: frozenset[str] = frozenset()
         self.stamp: Stamp | None = None
         self.turns: tuple[Turn, ...] = ()
@@ -215,7 +214,7 @@ class SessionFile:
         if on_disk is not None and on_disk != self.stamp:
             return
         if on_disk is None:  # the whole session is written again
-            self._aliases, self._parts, self.turns = set(), frozenset(), ()
+            self._parts, self.turns = frozenset(), ()
         # A client may send a conversation that branches off: later turns are written again.
         at = common(run.turns, self.turns)
         same_turns = at == len(run.turns) == len(self.turns)
@@ -224,8 +223,7 @@ class SessionFile:
         part = replace(run, turns=run.turns[at:])
         if redactor is not None:
             part = redactor(part)
-        new_aliases = [alias for alias in aliases if alias not in self._aliases]
-        content: dict[str, object] = {"namespace": self._namespace, "aliases": new_aliases}
+        content: dict[str, object] = {"namespace": self._namespace, "aliases": aliases}
         if not parts <= self._parts:
             content["parts"] = sorted(parts - self._parts)
         line = json.dumps({**content, "at": at, "shown": list(shown), "run": write_run(part)})
@@ -234,7 +232,6 @@ class SessionFile:
             self.stamp = stamp or _stamp_of(self._file)  # perhaps a part of it is written
         self.is_behind = stamp is None
         if stamp is not None:
-            self._aliases.update(new_aliases)
             self._parts |= parts
             self.turns, self.draws = run.turns, draws
 
