@@ -176,14 +176,14 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
         log_level="WARNING",
     )
     tools = _Tools(runs)
-    app.add_tool(tools.suggest_next_tools, annotations=_READS)
-    app.add_tool(tools.search_experience, annotations=_READS)
-    app.add_tool(tools.find_tools, annotations=_READS)
-    app.add_tool(tools.summarize_the_task, annotations=_READS)
-    app.add_tool(tools.what_failed_here, annotations=_READS)
-    app.add_tool(tools.my_preferences, annotations=_READS)
-    app.add_tool(tools.record_outcome, annotations=_ADDS)
-    app.add_tool(tools.remember, annotations=_ADDS)
+    reads = (
+        *(tools.suggest_next_tools, tools.search_experience, tools.find_tools),
+        *(tools.summarize_the_task, tools.what_failed_here, tools.my_preferences),
+    )
+    for tool in reads:
+        app.add_tool(tool, annotations=_READS)
+    for tool in (tools.record_outcome, tools.remember):
+        app.add_tool(tool, annotations=_ADDS)
     app.add_tool(tools.forget, annotations=_REMOVES)
     return app
 
@@ -204,16 +204,17 @@ class _Tools:
         k: Annotated[int, Field(ge=1, le=20)] = 2,
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
-        history = [name for name in history if not own_tool(name)]
         suggestions = self._suggestions(session_id, history, state, tools, k=k)
         ranked = [NextTool.model_validate(suggestion, from_attributes=True) for suggestion in suggestions]
-        self._of(session_id).named[len(history)] = [tool.tool for tool in ranked]
+        session = self._of(session_id)
+        session.named[len(session.history)] = [tool.tool for tool in ranked]
         return NextTools(tools=ranked, prompt=suggestions.prompt(), no_opinion=suggestions.abstained)
 
     def _suggestions(
         self, session_id: str, history: list[ToolName], state: str, tools: list[str] | None, *, k: int
     ) -> Suggestions:
         """What a session is told after these calls; with k = 0 no tool, only what to avoid."""
+        history = [name for name in history if not own_tool(name)]
         # Kept for `summarize_the_task` and `record_outcome`, which are not sent the calls.
         self._of(session_id).history = history
         run = self._run_of(session_id)
@@ -241,13 +242,13 @@ class _Tools:
         state: Known = "",
     ) -> FailedTools:
         """Say which tools failed from here in earlier runs, since when and with which error, and what worked."""
-        history = [name for name in history if not own_tool(name)]
         told = self._suggestions(session_id, history, state, None, k=0)
         if told.abstained == HELD_OUT:
             return FailedTools(failed=[], lessons=[], no_opinion=HELD_OUT)
         memory, namespace = self._runs.memory, NAMESPACE.get()
         failed = [self._failed_tool(way) for way in told.warnings]
         principles = Principles(memory.lessons.told_to(TOKEN.get()))
+        history = self._of(session_id).history
         found = principles.at(history[-1:], state=state, history=history, namespace=namespace)
         lessons: list[str] = []
         for one in found:
@@ -263,18 +264,16 @@ class _Tools:
         for run in self._runs.memory.lessons.runs(way.failed_runs, namespace=NAMESPACE.get()):
             if run.ended_at:
                 days.append(datetime.fromtimestamp(run.ended_at, UTC).date().isoformat())
-            # Its words are told to the token that recorded it.
-            if TOKEN.get() and run.tags.get(RECORDED_BY, "") not in ("", TOKEN.get()):
-                continue
-            for call in run.calls():
-                if call.name == way.tool and (call.error or (call.result or "").lstrip()[:5].lower() == "error"):
-                    errors += errors_of(call)[:1]
+            if _may_read(run.tags.get(RECORDED_BY, "")):
+                for call in run.calls():
+                    if call.name == way.tool and (call.error or (call.result or "").lstrip()[:5].lower() == "error"):
+                        errors += errors_of(call)[:1]
         return FailedTool(
             tool=way.tool,
             failed=way.failures,
             runs=way.runs,
             since=min(days, default=""),
-            error=errors[0] if errors else "",
+            error=(*errors, "")[0],
             instead=way.instead,
             reason=way.named,
         )
@@ -290,19 +289,22 @@ class _Tools:
     ) -> Remembered:
         """Keep a lesson for later tasks. No agent is told it before a person approves it."""
         memory, namespace, author = self._runs.memory, NAMESPACE.get(), _author(said_by)
-        words = " ".join(without_surrogates(lesson).split())
         run = self._run_of(session_id, writes=True)
-        redact = self._runs.ingest_options().redactor
-        text = words if redact is None else redact.text(words)
+        text = " ".join(without_surrogates(lesson).split())
+        redactor = self._runs.ingest_options().redactor
+        if redactor is not None:
+            text = redactor.text(text)
+        if not text:
+            raise InputError("the lesson is empty: say when it holds, and what to do")
         authors = [_said_by(stored.row) for stored in memory.lessons.pending(namespace=namespace)]
-        if not text or authors.count(author) >= MOST_PENDING:
-            full = f"{authors.count(author)} lessons of this agent are pending: a person has to read them first"
-            raise InputError(full if text else "the lesson is empty: say when it holds, and what to do")
+        waiting = authors.count(author)
+        if waiting >= MOST_PENDING:
+            raise InputError(f"{waiting} lessons of this agent are pending: a person has to read them first")
         known = [tool.name for tool in memory.tools.list(namespace=namespace) if tool.name in text]
         # In the words of this run, which may be stored later: forgetting it forgets the lesson.
         source = session_id if run is None else run.id
         recorded_by = memory.store.tokens_of([source], namespace=namespace).get(source, "")
-        sources = (Source(source),) if recorded_by in ("", TOKEN.get()) else ()
+        sources = (Source(source),) if _may_read(recorded_by) else ()
         made = Principle("guiding", text, sources=sources, tools=named_in(text, known), distilled_by=author)
         memory.lessons.change(LessonChange(put=[made.row()], imported=True), namespace=namespace)
         (stored,) = memory.store.lessons.get([made.id], namespace=namespace)
@@ -343,11 +345,8 @@ class _Tools:
         user = known or user
         if not user:
             raise InputError("no user is known of this session: give `user`")
-        memory = self._runs.memory
-        notes = memory.preferences.notes(user, namespace=NAMESPACE.get())
-        if notes is None:
-            return UserPreferences(user=user, preferences=[])
-        return UserPreferences(user=user, preferences=lines_of(notes.text))
+        notes = self._runs.memory.preferences.notes(user, namespace=NAMESPACE.get())
+        return UserPreferences(user=user, preferences=[] if notes is None else lines_of(notes.text))
 
     def _run_of(self, session_id: str, *, writes: bool = False) -> LiveRun | None:
         """The run of a session under way; None if there is none, and for a token that only reads.
@@ -376,8 +375,9 @@ class _Tools:
                 raise InputError("give the session_id of this task: an experiment is under way")
             return True
         run = self._run_of(session_id)
-        trial = None if run is None else run.session.enter()
-        return not self._is_control(run) and (trial is None or not trial.shadow)
+        if run is None:
+            return not self._is_control(None)
+        return not run.session.is_control and not run.session.is_shadow
 
     def _is_control(self, run: LiveRun | None) -> bool:
         """Whether memory says nothing to a session: of those that this token cannot record, to none."""
@@ -407,25 +407,22 @@ class _Tools:
         tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
         ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], EarlierSituation] = {}
         for match in matches:
-            if (match.after, match.before) in ways or len(ways) == k:
-                continue
-            if TOKEN.get() and tokens.get(match.run, "") not in ("", TOKEN.get()):
-                continue
-            ways[match.after, match.before] = EarlierSituation(
-                summary=match.summary,
-                after=[tool for tool in match.after if tool != START],
-                called_next=list(match.before),
-                succeeded=match.succeeded,
-                failed=match.failed,
-                similarity=match.similarity,
-                run=match.run,
-            )
+            if (match.after, match.before) not in ways and _may_read(tokens.get(match.run, "")):
+                ways[match.after, match.before] = EarlierSituation(
+                    summary=match.summary,
+                    after=[tool for tool in match.after if tool != START],
+                    called_next=list(match.before),
+                    succeeded=match.succeeded,
+                    failed=match.failed,
+                    similarity=match.similarity,
+                    run=match.run,
+                )
         told = memory.lessons.told_to(TOKEN.get())
         principles = Principles(told).search(query, k=_LESSONS, namespace=namespace)
         experiences = Experiences(told).search(query, k=_LESSONS, namespace=namespace)
         lessons = [match.principle.sentence for match in principles]
         lessons += [match.experience.lesson for match in experiences]
-        return EarlierRuns(situations=list(ways.values()), lessons=list(dict.fromkeys(lessons)))
+        return EarlierRuns(situations=list(ways.values())[:k], lessons=list(dict.fromkeys(lessons)))
 
     def find_tools(
         self,
@@ -519,6 +516,11 @@ def _author(said_by: str) -> str:
     """Who a lesson of the request under way is by: "agent of ann", or "agent" at a server without tokens."""
     token = TOKEN.get()
     return f"{said_by} of {token}" if token else said_by
+
+
+def _may_read(recorded_by: str) -> bool:
+    """Whether the words of a run that this token recorded are for the request under way."""
+    return not TOKEN.get() or recorded_by in ("", TOKEN.get())
 
 
 def _said_by(row: LessonRow) -> str:
