@@ -1,39 +1,25 @@
-"""Edits of the files of agents that `hepm init` connects, whose other lines stay as they are, and a new `hepm.toml`."""
+"""Edits of the files of agents that `hepm init` connects, whose other lines stay as they are."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
 from hepm.atomic_file import atomic_file
-from hepm.cli.config import FILE_NAME
 from hepm.errors import InputError
 from hepm.types import DEFAULT_NAMESPACE, Object
 
+T = TypeVar("T")
+
 TOKEN_HEADER: Final = "X-Hepm-Token"
-_BEGIN, _END, _KEPT = "# >>> hepm init >>>", "# <<< hepm init <<<", "# before: "
-_BLOCK: Final = re.compile(rf"^{_BEGIN}\n(.*?)^{_END}\n", re.MULTILINE | re.DOTALL)
-_PROVIDER: Final = re.compile(r"^[ \t]*model_provider[ \t]*=.*\n", re.MULTILINE)
-_TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
-_CONFIG: Final = """\
-# Settings of hepm in this folder. Options and variables win over them; docs/reference/settings.md lists all keys.
-store = {store}
-namespace = {namespace}
-
-[serve]  # hepm serve, hepm mcp
-# upstream = "http://localhost:11434/v1"
-# holdout = 0.1
-
-[redaction.rules]  # what to remove from runs besides secrets
-# ticket = 'T-[0-9]+'
-"""
+_BEGIN, _END = "# >>> hepm init >>>", "# <<< hepm init <<<"
+_BLOCK: Final = re.compile(rf"^{_BEGIN}\n.*?^{_END}\n", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +59,11 @@ class ClientFile:
         Raises:
             InputError: the file cannot be read or written, or is no such file. It is unchanged.
         """
-        change = self.add
-        if remove:
-            change = self.remove
         before = ""
         try:
             if self.path.exists():
                 before = self.path.read_bytes().decode()
-            after = change(before.replace("\r\n", "\n"))
+            after = (self.remove if remove else self.add)(before.replace("\r\n", "\n"))
         # Nothing is written yet: the file is unchanged whatever went wrong.
         except OSError as error:
             raise InputError(f"{self.path} cannot be read: {error.strerror}") from error
@@ -90,24 +73,12 @@ class ClientFile:
         if "\r\n" in before:
             after = after.replace("\n", "\r\n")
         if after == before:
-            if remove:
-                return f"{self.path} has no lines of hepm"
-            return f"{self.path} has these lines already"
+            return f"{self.path} has no lines of hepm" if remove else f"{self.path} has these lines already"
         if not after.strip():
-            self._delete()
+            self.path.unlink()
             return f"removed {self.path}, which had no other lines"
         self._write(after)
-        if remove:
-            return f"removed hepm's lines from {self.path}"
-        return f"wrote {self.path}"
-
-    def _delete(self) -> None:
-        self.path.unlink()
-        # A folder that holds anything else, or is in use, stays.
-        for folder in self.path.parents[:2]:
-            if folder not in (Path(), Path.home()):
-                with suppress(OSError):
-                    folder.rmdir()
+        return f"removed hepm's lines from {self.path}" if remove else f"wrote {self.path}"
 
     def _write(self, text: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,99 +91,97 @@ class ClientFile:
                 place.chmod(0o755)
 
 
-def json_file(path: Path, ours: Object, within: str, is_ours: Callable[[object, Any], bool]) -> ClientFile:
-    """A file of JSON with hepm's part, whose other members, their order and indentation stay.
+def hooks_file(path: Path, hooks: Mapping[str, Object], others: Object, is_ours: Callable[[str], bool]) -> ClientFile:
+    """A file of JSON that has under "hooks" a list for each event, with a hook of hepm's in some.
 
     Args:
-        within: The member of the file that holds what is to be removed.
-        is_ours: Whether a member or element in it is hepm's, perhaps of another server, by its name or place and value.
+        others: Further members that the file needs.
+        is_ours: Whether a hook in JSON is one of hepm's, perhaps of another server.
     """
 
-    def without(text: str) -> str:
+    def strip(settings: Object) -> None:
+        events = _member(settings, "hooks", dict[str, Any]())
+        for event in list(events):
+            rest: list[Any] = []
+            for hook in _member(events, event, list[Any]()):
+                # Some agents have groups of hooks.
+                parts: list[Any] = [hook]
+                if isinstance(hook, dict):
+                    parts = cast(Object, hook).get("hooks") or parts
+                if not all(is_ours(json.dumps(part)) for part in parts):
+                    rest.append(hook)
+            events[event] = rest
+            if not rest:
+                del events[event]
+        if not events:
+            del settings["hooks"]
+
+    def put(settings: Object) -> None:
+        settings.update(others)
+        events = _member(settings, "hooks", dict[str, Any]())
+        for event, hook in hooks.items():
+            _member(events, event, list[Any]()).append(hook)
+
+    return _json_file(path, strip, put)
+
+
+def servers_file(path: Path, key: str, entry: Object) -> ClientFile:
+    """A file of JSON that has MCP servers by name under a key, with hepm among them."""
+
+    def strip(settings: Object) -> None:
+        servers = _member(settings, key, dict[str, Any]())
+        servers.pop("hepm", None)
+        if not servers:
+            del settings[key]
+
+    return _json_file(path, strip, lambda settings: _member(settings, key, dict[str, Any]()).update(hepm=entry))
+
+
+def _member(settings: Object, key: str, empty: T) -> T:
+    """A member, made if it is missing; ValueError if it is of another kind."""
+    value = settings.setdefault(key, empty)
+    if not isinstance(value, type(empty)):
+        raise ValueError(f"its {key!r} is neither missing nor {json.dumps(empty)}")
+    return value
+
+
+def _json_file(path: Path, strip: Callable[[Object], None], put: Callable[[Object], None]) -> ClientFile:
+    """A file of JSON with hepm's part, whose other members, their order and indentation stay."""
+
+    def remove(text: str) -> str:
         settings, write = _read_json(text)
         before = json.dumps(settings)
-        _strip(settings, within, is_ours)
+        strip(settings)
         # Unchanged text keeps its layout, which writing would not.
         if json.dumps(settings) == before:
             return text
-        # What some agents want in each file of hooks.
-        if settings.keys() <= {"version"}:
-            return ""
-        return write(settings)
+        # A version is what some agents want in each file of hooks.
+        return "" if settings.keys() <= {"version"} else write(settings)
 
-    def having(text: str) -> str:
+    def add(text: str) -> str:
         settings, write = _read_json(text)
-        _strip(settings, within, is_ours)
-        _merge(settings, ours)
+        strip(settings)
+        put(settings)
         return write(settings)
 
-    return ClientFile(path, having, without)
-
-
-def _merge(settings: Object, ours: Object) -> None:
-    """Add hepm's part; ValueError if a member is of another kind."""
-    for key, value in ours.items():
-        present = settings.setdefault(key, type(value)())
-        if not isinstance(present, type(value)):
-            raise ValueError(f"its {key!r} is neither missing nor {json.dumps(type(value)())}")
-        if isinstance(value, dict):
-            _merge(cast(Object, present), cast(Object, value))
-        elif isinstance(value, list):
-            present += value
-        else:
-            settings[key] = value
-
-
-def _strip(part: Any, key: Any, is_ours: Callable[[object, Any], bool]) -> None:
-    """Take hepm's members out of a member of an object or list, and that itself if this leaves it empty."""
-    try:
-        inner: Any = part[key]
-    except KeyError:
-        return
-    if not inner:
-        return
-    places: list[Any] = []
-    if isinstance(inner, dict):
-        places = [*cast(Object, inner)]
-    elif isinstance(inner, list):
-        # From the end: the places of elements before stay.
-        places = [*reversed(range(len(cast("list[Any]", inner))))]
-    for place in places:
-        if is_ours(place, inner[place]):
-            del inner[place]
-        else:
-            _strip(inner, place, is_ours)
-    if inner in ({}, []):
-        del part[key]
+    return ClientFile(path, add, remove)
 
 
 def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:
     """The object, and what writes it with the text's indentation."""
-
-    def once(pairs: list[tuple[str, Any]]) -> Object:
-        # Python would keep the last of them, and the other would be lost on writing.
-        members = dict(pairs)
-        if len(members) < len(pairs):
-            raise ValueError("it has a key twice in one object")
-        return members
-
     settings: Any = {}
     if text.strip():
         try:
-            settings = json.loads(text, object_pairs_hook=once)
+            settings = json.loads(text)
         except json.JSONDecodeError as error:
             if text.startswith(("//", "/*"), error.pos):
                 raise ValueError("it has comments, which would be lost") from error
             raise
     if not isinstance(settings, dict):
         raise ValueError("it is no JSON object")
-    indent = "  "
     spaces = re.search(r"^\{\n([ \t]+)", text)
-    if spaces:
-        indent = spaces[1]
-    end = ""
-    if text.endswith("\n") or not text:
-        end = "\n"
+    indent = spaces[1] if spaces else "  "
+    end = "\n" if text.endswith("\n") or not text else ""
     return cast(Object, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
 
 
@@ -236,25 +205,18 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
 
     def remove(text: str) -> str:
         tomllib.loads(text)
-        return _BLOCK.sub(lambda block: "".join(re.findall(rf"^{_KEPT}(.*\n)", block[1], re.MULTILINE)), text)
+        return _BLOCK.sub("", text)
 
     def add(text: str) -> str:
         """The file's text with hepm's tables in place of former ones; ValueError if it is no TOML."""
         text = remove(text)
+        if "model_provider" in tomllib.loads(text):
+            raise ValueError("it chooses a model_provider: take that line out first")
         if text and not text.endswith("\n"):
             text += "\n"
         # A key of the file itself stands before the first table.
-        table = _TABLE.search(text)
-        start_of_tables = table.start() if table else len(text)
-        head, rest = text[:start_of_tables], text[start_of_tables:]
-        chosen = 'model_provider = "hepm"\n'
-        former = _PROVIDER.search(head)
-        if former:
-            # The former provider stays as a comment, which `remove` turns back into a line.
-            head = head.replace(former[0], f"{_BEGIN}\n{_KEPT}{former[0]}{chosen}{_END}\n", 1)
-        else:
-            head = f"{_BEGIN}\n{chosen}{_END}\n{head}"
-        text = "\n".join([head + rest + _BEGIN, *tables, _END, ""])
+        head, tail = [_BEGIN, 'model_provider = "hepm"', _END, text], [_BEGIN, *tables, _END, ""]
+        text = "\n".join(head) + "\n".join(tail)
         # Fails if the file has a table of our name that is not ours.
         tomllib.loads(text)
         return text
@@ -262,23 +224,14 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
     return ClientFile(path, add, remove)
 
 
-def config_file(store: str, namespace: str) -> ClientFile:
-    """A `hepm.toml` of this folder that names a store and a namespace. One with other lines is left as it is."""
-    # A string of JSON is one of TOML.
-    content = _CONFIG.format(store=json.dumps(store), namespace=json.dumps(namespace))
-    return whole_file(Path(FILE_NAME), content)
-
-
-def whole_file(path: Path, content: str, *, mark: str = "", is_program: bool = False) -> ClientFile:
+def whole_file(path: Path, content: str, mark: str, *, is_program: bool = False) -> ClientFile:
     """A file that holds this content alone, or other content with hepm's mark. Any other one is left as it is."""
 
     def check(text: str) -> None:
-        ours = mark and mark in text
-        if text not in ("", content) and not ours:
+        if text and mark not in text:
             raise ValueError("it has other lines")
 
     def add(text: str) -> str:
-        """hepm's content in place of the file's; ValueError if it has other lines."""
         check(text)
         return content
 

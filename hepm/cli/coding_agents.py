@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple
 
-from hepm.cli.client_files import TOKEN_HEADER, ClientFile, ServerEntry, json_file, whole_file
+from hepm.cli.client_files import TOKEN_HEADER, ClientFile, ServerEntry, hooks_file, servers_file, whole_file
 from hepm.cli.commands import Several
 from hepm.cli.options import refuse
 from hepm.types import Object
@@ -116,42 +116,29 @@ def _hook_files(name: str, agent: CodingAgent, path: Path, server: ServerEntry) 
         content = resources.files("hepm.cli").joinpath("opencode_plugin.js").read_text("utf-8")
         content = content.replace("SERVER", json.dumps(door), 1)
         content = content.replace("TOKEN", json.dumps(server.token_env or ""), 1)
-        return [whole_file(path, content, mark=_MARK)]
+        return [whole_file(path, content, _MARK)]
     if agent.kind == "scripts":
         places = [Path(str(path).format(event=event)) for event in agent.events]
-        return [whole_file(place, _SCRIPT.format(command=command), mark=_MARK, is_program=True) for place in places]
-    ours: Object = {"hooks": {}}
+        return [whole_file(place, _SCRIPT.format(command=command), _MARK, is_program=True) for place in places]
+    others: Object = {}
+    hook: Object = {"type": "http", "url": door, "timeout": _WAIT_S}
     if agent.kind == "entries":
-        ours["version"] = 1
-        hook: Object = {"type": "command", "bash": command, "timeoutSec": _WAIT_S}
+        others["version"] = 1
+        hook = {"type": "command", "bash": command, "timeoutSec": _WAIT_S}
     elif agent.kind == "groups":
-        hook = {"type": "command", "name": "hepm", "command": command, "timeout": _WAIT_S * 1000}
-        hook = {"hooks": [hook]}
+        hook = {"hooks": [{"type": "command", "name": "hepm", "command": command, "timeout": _WAIT_S * 1000}]}
     else:
-        hook = {"type": "http", "url": door, "timeout": _WAIT_S}
         if server.token_env:
             # Only the variables that are listed are filled in.
             hook |= {"headers": {TOKEN_HEADER: f"${{{server.token_env}}}"}, "allowedEnvVars": [server.token_env]}
         hook = {"hooks": [hook]}
-    for event in agent.events:
-        ours["hooks"][event] = [hook]
     address = re.compile(rf"/hooks/{name}(?![\w-])")
-
-    def is_ours(key: object, value: Any) -> bool:
-        """Whether an element of a list is hepm's hook, or a group of it alone."""
-        if not isinstance(key, int) or not isinstance(value, dict):
-            return False
-        hooks: list[Any] = cast(Object, value).get("hooks") or [value]
-        return all(address.search(json.dumps(hook)) for hook in hooks)
-
-    return [json_file(path, ours, "hooks", is_ours)]
+    return [hooks_file(path, dict.fromkeys(agent.events, hook), others, lambda text: bool(address.search(text)))]
 
 
 def _command(door: str, server: ServerEntry) -> str:
     """What sends the event on standard input to the server, and prints the answer; nothing where there is none."""
-    token = ""
-    if server.token_env:
-        token = f'-H "{TOKEN_HEADER}: ${server.token_env}" '
+    token = f'-H "{TOKEN_HEADER}: ${server.token_env}" ' if server.token_env else ""
     # An agent may take a command that fails for a refusal.
     json_type = "-H 'Content-Type: application/json'"
     return f"curl -sf -m {_WAIT_S} {json_type} {token}--data-binary @- {shlex.quote(door)} || true"
@@ -161,11 +148,7 @@ def _server_file(name: str, agent: CodingAgent, path: Path, server: ServerEntry)
     """A file of JSON with hepm among its MCP servers."""
     entry: Object = json.loads(json.dumps(agent.entry).replace(f'"{URL}"', json.dumps(server.url("/mcp"))))
     if server.token_env:
-        reads = bool(agent.read_variable)
-        refuse(not reads, "--token-env", f"the MCP servers of {name} cannot read a variable: leave out --mcp")
+        unread = not agent.read_variable
+        refuse(unread, "--token-env", f"the MCP servers of {name} cannot read a variable: leave out --mcp")
         entry["headers"] = {TOKEN_HEADER: agent.read_variable.format(server.token_env)}
-
-    def is_ours(key: object, value: Any) -> bool:
-        return key == "hepm" and isinstance(value, dict)
-
-    return json_file(path, {agent.servers: {"hepm": entry}}, agent.servers, is_ours)
+    return servers_file(path, agent.servers, entry)

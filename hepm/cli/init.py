@@ -14,15 +14,15 @@ from typing import Literal, TypeAlias, get_args
 import click
 
 from hepm.agents import DOORS
-from hepm.cli.client_files import ClientFile, ServerEntry, codex_config, config_file
+from hepm.cli.client_files import ClientFile, ServerEntry, codex_config
 from hepm.cli.coding_agents import CODING_AGENTS, files_of
 from hepm.cli.commands import argument, command, flag, option
-from hepm.cli.config import FILE_NAME, read_config
+from hepm.cli.config import read_config
 from hepm.cli.options import refuse, remark, store_option
 from hepm.types import DEFAULT_NAMESPACE
 
 Client: TypeAlias = Literal[
-    "claude-code", "codex", "gemini-cli", "qwen-code", "opencode", "copilot", "cline", "cursor", "mcp", "config",
+    "claude-code", "codex", "gemini-cli", "qwen-code", "opencode", "copilot", "cline", "cursor", "mcp",
 ]  # fmt: skip
 
 Scope: TypeAlias = Literal["project", "user"]
@@ -31,7 +31,7 @@ Scope: TypeAlias = Literal["project", "user"]
 @command("init")
 @argument(
     "client",
-    "The agent to connect, or config: settings of the commands.",
+    "The agent to connect.",
     type=click.Choice(get_args(Client)),
 )
 @flag("--write", "Write the lines into the client's file.")
@@ -55,8 +55,7 @@ def init(
 ) -> None:
     """Print the lines that connect an agent to a memory, or write them, or remove them.
 
-    `config` stands for hepm.toml in this folder: store and namespace of all commands, and how the server behaves.
-    Example: `hepm init claude-code --write`, `hepm init config --write --store runs.hepm`
+    Example: `hepm init claude-code --write`
     """
     # Port 0 of the file means any free one, which is known only once the server runs.
     server = server or f"http://127.0.0.1:{read_config().serve.port or 8765}"
@@ -68,12 +67,8 @@ def init(
     # The token itself would stand in a file that may be committed.
     named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)
     refuse(not named, "--token-env", "name an environment variable, such as HEPM_TOKEN, not the token itself")
-    if client == "config":
-        refuse(scope == "user", "--scope", f"{FILE_NAME} is written into this folder")
-        files = [config_file(store, namespace)]
-    else:
-        # --remove also removes the lines of --mcp.
-        files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
+    # --remove also removes the lines of --mcp.
+    files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
     refuse((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
     for file in files:
         # Lines to paste go to stdout, all else to stderr.
