@@ -11,7 +11,7 @@ import click
 
 from hepm.cli.commands import argument, command, option
 from hepm.cli.config import read_config
-from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_estimate
+from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import CUT, count_of, day_of, on_one_line
@@ -124,8 +124,7 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
             raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
         judge = OutcomeJudge(client, read_config().model.concurrency)
         if dry_run:
-            waiting = list(runs)
-            tell_estimate(len(waiting), [judge.estimate(waiting)])
+            print(f"{count_of(sum(1 for _ in runs), 'run')} would be looked at")
             return
         report = _store(memory, judge.verdicts(runs), namespace, dry_run=False, as_json=as_json)
         report["cost"] = cost_of(client)

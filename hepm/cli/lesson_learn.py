@@ -10,7 +10,7 @@ import click
 from hepm.cli.commands import command, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind, remark_pending
-from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options, tell_estimate
+from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options
 from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
 from hepm.text import count_of
 from hepm.types import Object
@@ -33,13 +33,10 @@ _SHOWN_FAILURES: Final = 10
     one_of=get_args(LessonKind),
     multiple=True,
 )
-@dry_run_option
 @json_option
 @place_options
 @model_options
-def distill(
-    place: StorePlace, choice: ModelChoice, kinds: tuple[LessonKind, ...], dry_run: bool, as_json: bool
-) -> None:
+def distill(place: StorePlace, choice: ModelChoice, kinds: tuple[LessonKind, ...], as_json: bool) -> None:
     """Distill lessons: without a model by counting what worked and what failed in all runs, with one from new runs.
 
     Notes say what the user of a run wants of the agent. Interrupted, or out of budget, the command goes on where it
@@ -57,12 +54,9 @@ def distill(
             if kind == "note" and client is not None:
                 # Answers about users are kept, and forgotten, with their notes.
                 asked = choice.client(memory, place.namespace, "user", budget=client.budget)
-            if dry_run:
-                _estimate(memory, kind, asked, about)
-            else:
-                reports[kind] = _distill(memory, kind, asked, about)
+            reports[kind] = _distill(memory, kind, asked, about)
         remark_pending(memory, place.namespace)
-    if as_json and not dry_run:
+    if as_json:
         by_kind = {kind: {**asdict(report), "failed": dict(report.failed)} for kind, report in reports.items()}
         print_json({**by_kind, "cost": cost_of(client)})
     else:
@@ -86,23 +80,6 @@ def _distill(memory: Memory, kind: LessonKind, client: Client | None, about: Obj
         if kind == "experience":
             return memory.experiences.distill(distiller=distiller, **about, on_progress=on_progress)
         return memory.principles.distill(distiller=distiller, judge=judge, **about, on_progress=on_progress)
-
-
-def _estimate(memory: Memory, kind: LessonKind, client: Client | None, about: Object) -> None:
-    """Print how many runs would be looked at, and what a model would be asked; nothing is asked or stored."""
-    from hepm.experience.model_distiller import ModelDistiller
-    from hepm.experience.preferences import unseen
-
-    if kind == "note":
-        runs = sum(1 for _ in unseen(memory.lessons, **about))
-        estimates = [] if client is None else [memory.preferences.estimate(client, **about)]
-    else:
-        distiller, _ = _by_model(kind, client)
-        # Where there is no distiller, all runs are counted.
-        step = "" if distiller is None else f"{kind}/{distiller.name}"
-        runs = memory.lessons.waiting(step, **about)
-        estimates = [distiller.estimate(memory.lessons, **about)] if isinstance(distiller, ModelDistiller) else []
-    tell_estimate(runs, estimates, f"{kind}: ")
 
 
 def _by_model(

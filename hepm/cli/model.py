@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,11 +11,10 @@ import click
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.cli.options import refuse, remark
-from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.experience.lesson_bank import Subject
-    from hepm.llm import Budget, Client, Estimate, Prices
+    from hepm.llm import Budget, Client, Prices
     from hepm.memory import Memory
 
 model_option = option(
@@ -116,10 +114,3 @@ def cost_of(client: Client | None) -> dict[str, object] | None:
     used, names = client.budget.used, ("calls", "input_tokens", "output_tokens", "cost_usd")
     counts = {name: getattr(used, name) for name in names}
     return {"model": client.endpoint.model, **counts, "paid_before": client.budget.paid_before}
-
-
-def tell_estimate(runs: int, estimates: Iterable[Estimate], what: str = "") -> None:
-    """Print the result of a dry run: how many runs wait, and what a model would be asked."""
-    print(f"{what}{count_of(runs, 'run')} would be looked at")
-    for estimate in estimates:
-        print(f"  asking would take {estimate}")

@@ -10,7 +10,7 @@ from typing import Final
 from hepm.errors import BudgetSpentError
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.ingest.outcome import RunVerdict
-from hepm.llm import Answered, Client, Estimate, Message, Question
+from hepm.llm import Answered, Client, Message, Question
 from hepm.types import Trajectory
 
 BY_JUDGE: Final = "judge"
@@ -79,10 +79,6 @@ class OutcomeJudge:
                 yield RunVerdict(run, None, self.name, str(result.error))
         if spent is not None:
             raise spent
-
-    def estimate(self, runs: Iterable[Trajectory]) -> Estimate:
-        """The most that `verdicts` would ask; opens no connection."""
-        return self.client.estimate(_question(run) for run in runs if run.steps)
 
 
 def _question(run: Trajectory) -> Question[str]:

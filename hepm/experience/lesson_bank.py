@@ -254,10 +254,6 @@ class LessonBank:
 
     # Runs to learn from
 
-    def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE) -> int:
-        """How many runs a step has not seen; of the step "", how many there are."""
-        return sum(len(task.wanted) for task in self.tasks(step, namespace=namespace))
-
     def tasks(
         self,
         step: str,

@@ -17,12 +17,12 @@ from hepm.errors import BudgetSpentError
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
-from hepm.experience.lesson_bank import LessonBank, TaskRuns
+from hepm.experience.lesson_bank import TaskRuns
 from hepm.experience.lessons import COUNTED_ALONE, Experience, Principle
 from hepm.experience.transcript import Move, plain, situation_text, within
 from hepm.graph.lessons.rows import Kind, Triple, next_calls
 from hepm.ingest.transitions import without_hints
-from hepm.llm import Answered, Client, Estimate, Message, Question
+from hepm.llm import Answered, Client, Message, Question
 from hepm.text import quoted
 from hepm.types import START, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
@@ -126,11 +126,6 @@ class ModelDistiller:
                 yield Distilled((), (), failed=((run, str(result.error)),))
         # Known only after the last question was taken.
         yield Distilled((), tuple(silent))
-
-    def estimate(self, bank: LessonBank, *, namespace: str) -> Estimate:
-        """The most that `distill_into` would ask the model; opens no connection and stores nothing."""
-        tasks = bank.tasks(f"{self.kind}/{self.name}", namespace=namespace)
-        return self.client.estimate(self._questions(tasks, {}, []))
 
     def _questions(
         self, tasks: Iterable[TaskRuns], comparisons: dict[str, RunComparison], silent: list[str]

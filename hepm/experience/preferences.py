@@ -20,7 +20,7 @@ from hepm.errors import (
 from hepm.experience.distilling import DistillReport, Progress
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, HAND, Notes
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of
+from hepm.experience.notes import NOTES_CHARS, gather, lines_of, text_of
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
 from hepm.experience.stated_preferences import statements_in
 from hepm.graph.lessons.rows import StoredLesson
@@ -29,7 +29,7 @@ from hepm.graph.rows import LAST_ROW, RunFilter
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.records import MAX_LABEL
 from hepm.ingest.redact import Redactor
-from hepm.llm import Client, Estimate
+from hepm.llm import Client
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 _log = logging.getLogger("hepm")
@@ -145,13 +145,6 @@ class Preferences:
             if on_progress is not None:
                 on_progress(report)
         return report
-
-    def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE) -> Estimate:
-        """The most that `reflect_all` would ask a model, with notes of full length; nothing is asked or stored."""
-        full = ["x" * (LINE_CHARS - 3)] * (NOTES_CHARS // LINE_CHARS)
-        runs = unseen(self._bank, namespace=namespace)
-        questions = (reflection_question(run.user, full, run.turns) for run in runs if user_texts(run.turns))
-        return model.estimate(questions)
 
     def notes(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> Notes | None:
         """The newest notes on a user; None if there are none. Answered from memory."""

@@ -3,14 +3,13 @@
 from hepm.llm.client import Answered, Client, Failed
 from hepm.llm.endpoint import Endpoint
 from hepm.llm.question import MemoryLedger, Message, OfferedTool, PaidAnswer, Question, ToolsCalled
-from hepm.llm.usage import Budget, Estimate, Prices, Usage
+from hepm.llm.usage import Budget, Prices, Usage
 
 __all__ = [
     "Answered",
     "Budget",
     "Client",
     "Endpoint",
-    "Estimate",
     "Failed",
     "MemoryLedger",
     "Message",

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.llm.endpoint import OPENAI_URL, Endpoint, complaint
 from hepm.llm.question import Ledger, MemoryLedger, Message, PaidAnswer, Question, check_extra
-from hepm.llm.usage import Budget, Estimate, Prices, Usage, estimate_tokens
+from hepm.llm.usage import Budget, Prices, Usage, estimate_tokens
 from hepm.types import Object
 
 T = TypeVar("T")
@@ -126,20 +126,6 @@ class Client:
                     yield future.result()
             for future in as_completed(running):
                 yield future.result()
-
-    def estimate(self, questions: Iterable[Question[Any]]) -> Estimate:
-        """Estimate the cost of questions; opens no connection and needs no key. Equal questions count once."""
-        keys: set[str] = set()
-        usage = Usage()
-        paid_before = 0
-        for question in questions:
-            key = question.key(self.endpoint.model)
-            if key in keys or self._find(question):
-                paid_before += 1
-            else:
-                usage += self._most(question, question.messages)
-            keys.add(key)
-        return Estimate(usage, paid_before)
 
     def _find(self, question: Question[T]) -> Answered[T] | None:
         """The answer from the ledger; None if there is none, or if it is no longer valid."""

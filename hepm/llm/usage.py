@@ -84,28 +84,6 @@ def dollars(amount_usd: float) -> str:
     return f"${amount_usd:,.3f}"
 
 
-def _line(usage: Usage, paid_before: int, about: str, most: str) -> str:
-    """ "2 calls, about 1,204 tokens in, at most 4,000 out, at most $0.012 (1 answer was paid for before)"."""
-    line = f"{count_of(usage.calls, 'call')}, {about}{count_of(usage.input_tokens, 'token')} in"
-    line += f", {most}{usage.output_tokens:,} out"
-    if usage.cost_usd:
-        line += f", {most}{dollars(usage.cost_usd)}"
-    if paid_before:
-        line += f" ({count_of(paid_before, 'answer was', 'answers were')} paid for before)"
-    return line
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The most that asking would take, but for repairs; and the number of answers that would cost nothing."""
-
-    usage: Usage
-    paid_before: int
-
-    def __str__(self) -> str:
-        return _line(self.usage, self.paid_before, "about ", "at most ")
-
-
 class Budget:
     """Counts calls, tokens (input and output) and dollars, and limits them. Threads and clients may share one.
 
@@ -126,9 +104,16 @@ class Budget:
         self._lock = Lock()
 
     def line(self) -> str:
-        """The total as a line for people."""
-        about = "about " if self.used.estimated else ""
-        return _line(self.used, self.paid_before, about, about)
+        """ "2 calls, 1,204 tokens in, 4,000 out, $0.012 (1 answer was paid for before)"."""
+        used = self.used
+        about = "about " if used.estimated else ""
+        line = f"{count_of(used.calls, 'call')}, {about}{count_of(used.input_tokens, 'token')} in"
+        line += f", {about}{used.output_tokens:,} out"
+        if used.cost_usd:
+            line += f", {about}{dollars(used.cost_usd)}"
+        if self.paid_before:
+            line += f" ({count_of(self.paid_before, 'answer was', 'answers were')} paid for before)"
+        return line
 
     def add_paid_before(self) -> None:
         """Count an answer from a ledger; threads may call it."""

@@ -141,7 +141,8 @@ def test_only_the_tasks_of_the_runs_are_distilled(tmp_path: Path) -> None:
     remember(bank, trajectory("c", "look", "buy", task="a"))
     report = Experiences(bank).distill(namespace=NS, runs=["c"])
     assert report.runs == 2
-    assert bank.waiting("experience/extractive", namespace=NS) == 1
+    [task] = bank.tasks("experience/extractive", namespace=NS)
+    assert len(task.wanted) == 1
 
 
 def test_a_lesson_counts_all_runs_that_made_the_call_as_the_report_and_its_check_do() -> None:

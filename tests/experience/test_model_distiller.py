@@ -216,19 +216,6 @@ def test_tasks_are_read_only_as_their_answers_are_wanted(
     assert len(read) <= 3 + 2 + 1
 
 
-def test_an_estimate_opens_no_connection_and_counts_what_would_be_asked(
-    server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
-) -> None:
-    remember(bank, good("a"), bad("b"), good("c", success=None))
-    distiller = ModelDistiller(open_client(), "experience")
-    before = distiller.estimate(bank, namespace=NS)
-    assert (before.usage.calls, before.paid_before, server.connections) == (2, 0, 0)
-    distill_into(bank, distiller, namespace=NS)
-    used = sum(request.body.get("max_tokens", 0) for request in server.requests)
-    assert before.usage.output_tokens == used
-    assert distiller.estimate(bank, namespace=NS).usage.calls == 0
-
-
 def test_a_success_gives_a_guiding_and_a_failure_a_cautionary_principle_with_triples(
     server: Loopback, bank: LessonBank, open_client: Callable[..., Client]
 ) -> None:

@@ -454,18 +454,6 @@ def test_a_spent_budget_leaves_the_rest_for_next_time_and_a_refusal_ends_it(
         preferences.reflect_all(namespace=NS, model=model)
 
 
-def test_an_estimate_asks_nothing_and_is_not_too_small(
-    preferences: Preferences, bank: LessonBank, model: Client, server: Loopback
-) -> None:
-    remember(bank, *(session(f"s{n}", f"wish {n}") for n in range(3)))
-    estimate = preferences.estimate(model, namespace=NS)
-    assert server.requests == []
-    server.script = lambda request: told(("A wish", "wish"))
-    preferences.reflect_all(namespace=NS, model=model)
-    assert estimate.usage.calls == model.budget.used.calls == 3
-    assert estimate.usage.input_tokens >= model.budget.used.input_tokens
-
-
 # Recalling
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from hepm.errors import BudgetSpentError
-from hepm.llm import Budget, Client, Endpoint, Prices, Usage
+from hepm.llm import Budget, Client, Prices, Usage
 from tests.llm.conftest import text_question
 from tests.loopback import Loopback, completion, refused
 
@@ -42,16 +42,6 @@ def test_the_budget_fits_on_one_line(usage: Usage, paid_before: int, line: str):
     budget = Budget()
     budget.used, budget.paid_before = usage, paid_before
     assert budget.line() == line
-
-
-def test_an_estimate_opens_no_connection_and_needs_no_key(server: Loopback):
-    client = Client(Endpoint("small", server.url), prices=Prices(1, 10))
-    estimate = client.estimate([text_question(f"run-{place}", max_output_tokens=500) for place in range(10)])
-    assert estimate.usage.calls == 10
-    assert estimate.usage.output_tokens == 5_000
-    assert estimate.usage.cost_usd == pytest.approx((estimate.usage.input_tokens + 50_000) / 1e6)
-    assert (server.connections, client.budget.used) == (0, Usage())
-    assert Client(Endpoint("gpt-x")).estimate([text_question()]).usage.calls == 1
 
 
 def test_what_others_hold_is_not_free_until_it_is_released():
