@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import click
 from hepm.cli.commands import PATH, command, option
 from hepm.cli.reports import write_page
 from hepm.text import count_of, on_one_line
-from hepm.types import DEFAULT_NAMESPACE, Suggestions
+from hepm.types import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
     from hepm.memory import Memory
@@ -25,7 +24,7 @@ _DESK = 1  # the first desk where each kind of answer occurs; its gain is a litt
 @command("demo")
 @option("--page", "The file for the page of the graph.", type=PATH, default=Path("hepm-demo.html"))
 def demo(page: Path) -> None:
-    """Show hints, warnings and silence at a made-up service desk where many runs fail.
+    """Show where the agent of a made-up service desk goes wrong, what to tell it, and the same agent with hints.
     Example: `hepm demo`
     """
     from hepm.atomic_file import check_output_path
@@ -36,12 +35,12 @@ def demo(page: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder, Memory.open(folder) as memory:
         _show_desk(memory)
         drawn = write_page(memory, DEFAULT_NAMESPACE, page, "a made-up service desk")
-        _print(f"\n5. Drawn: open {page} ({drawn}).", bold=True)
+        _print(f"\n4. Drawn: open {page} ({drawn}).", bold=True)
 
 
 def _show_desk(memory: Memory) -> None:
     """Show what memory makes of a desk's runs."""
-    from hepm.lab.desks.service_desk import hints_from, make_desk, moments_of
+    from hepm.lab.desks.service_desk import hints_from, make_desk
 
     desk = make_desk(_DESK, fields=True)
     report = memory.ingest([desk.record(episode, *desk.run(episode)) for episode in desk.training(_RUNS)])
@@ -55,29 +54,11 @@ def _show_desk(memory: Memory) -> None:
     _print(f"\n1. Remembered {count_of(report.stored, 'run')} of an agent without memory: {ended}.", bold=True)
     _show_report(memory)
     hint = hints_from(memory, desk, "hybrid")
-    moments = list(moments_of(desk, hint))
-    _print("\n3. Asked in cases it has not seen:", bold=True)
-    for kind in ("hint", "warning", "silence"):
-        moment = next((one for one in moments if one.answer == kind and not one.warns_of_right), None)
-        if moment is None:
-            continue
-        title = "right hint" if kind == "hint" else kind
-        last_result = moment.episode.messages(moment.calls)[-1]["content"]
-        _print(f"\n  A {title}", bold=True)
-        _print(f"  User: {moment.episode.user}")
-        _print(f"  Calls so far: {', '.join(moment.calls)}; the last one returned: {last_result}")
-        _show_answer(moment.suggestions)
-        _print(f"  (what works here: {', '.join(sorted(moment.right))})", colour="green")
-    answers = Counter(moment.answer for moment in moments)
-    _print(
-        f"\n  At {len(moments)} moments: right hints {answers['hint']}, wrong hints {answers['wrong hint']}, "
-        f"warnings alone {answers['warning']}, silences {answers['silence']}."
-    )
     played = [(case, desk.run(case), desk.run(case, hint, follow=1.0)) for case in desk.held_out()]
     before = sum(success for _, (_, success), _ in played)
     after = sum(success for _, _, (_, success) in played)
     solved = f"it solves {before} without memory, {after} with hints that it follows"
-    _print(f"\n4. The same agent on {len(played)} new cases: {solved}. One of them:", bold=True)
+    _print(f"\n3. The same agent on {len(played)} new cases: {solved}. One of them:", bold=True)
     for case, (calls, success), (calls_after, success_after) in played:
         if success_after and not success:
             _print(f"  User: {case.user}")
@@ -96,18 +77,6 @@ def _show_report(memory: Memory) -> None:
     _print("\n  What to tell the agent (`hepm report --write AGENTS.md`):")
     for line in report.advice:
         _print(f"  {line}", colour="green")
-
-
-def _show_answer(suggestions: Suggestions) -> None:
-    """The line that an agent would read, or why there is none, and reasons."""
-    if not suggestions:
-        line = suggestions.prompt() or f"No suggestion: {suggestions.abstained}"
-        colour = "yellow" if suggestions.warnings else "cyan"
-        _print(f"  {line}", colour=colour)
-        return
-    _print(f"  {suggestions.prompt()}", colour="green")
-    for suggestion in suggestions:
-        _print(f"    {suggestion.tool}: {suggestion.reason}")
 
 
 def _print(text: str, *, bold: bool = False, colour: str | None = None) -> None:

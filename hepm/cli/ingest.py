@@ -90,11 +90,12 @@ def ingest(
     )
     report = store_runs(place, read, prepared, runs, described, created, as_json=as_json)
     # A key that no run has is likely misspelt, and its runs would wait for outcomes for ever.
-    unmatched = _unmatched_keys(read, report)
+    usual = ReadOptions()
+    keys = [key for key in (success_key, reward_key) if key not in (usual.success_key, usual.reward_key)]
+    unmatched = bool(keys and report.stored) and report.unlabelled >= report.stored
     if unmatched:
-        keys = " or ".join(map(repr, unmatched))
-        sentence = f"hepm: no outcome was found under {keys} in any run; ingest again with the right key"
-        remark(sentence)
+        named = " or ".join(map(repr, keys))
+        remark(f"hepm: no outcome was found under {named} in any run; ingest again with the right key")
     if unmatched or not report.read:
         raise click.exceptions.Exit(1)
 
@@ -179,12 +180,3 @@ def _remarks_on(report: IngestReport) -> Iterator[str]:
         if not report.by_format.keys() <= _WITHOUT_OUTCOMES:
             remedy = f"name the key of outcomes with --success-key or --reward-key, pass --assume-success, or {remedy}"
         yield f"{report.unlabelled:,} of them without an outcome, counting for nothing yet: {remedy}"
-
-
-def _unmatched_keys(reading: ReadOptions, report: IngestReport) -> list[str]:
-    """The keys of outcomes that the user named, where no run has a label."""
-    if not report.stored or report.unlabelled < report.stored:
-        return []
-    usual = ReadOptions()
-    named = ((reading.success_key, usual.success_key), (reading.reward_key, usual.reward_key))
-    return [key for key, default in named if key != default]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import click
 
@@ -86,10 +86,8 @@ class StorePlace:
 
     def create(self, **options: Any) -> Memory:
         """Open the memory, or make it: see `open_memory`. Says so if it chose a namespace that is not the default."""
-        with ExitStack() as closing:
-            memory = closing.enter_context(open_memory(self.store, **options))
-            chosen = self.namespace or sole_namespace(memory.namespaces())
-            closing.pop_all()
+        memory = open_memory(self.store, **options)
+        chosen = self.namespace or sole_namespace(memory.namespaces())
         if chosen not in (self.namespace, DEFAULT_NAMESPACE):
             remark(f"hepm: the namespace is {chosen!r}, the only one in {self.store}; --namespace names another")
         self.namespace = chosen
@@ -215,16 +213,15 @@ def read_messages_file(path: Path) -> list[Object]:
     """OpenAI chat messages: a JSON list, or an object that holds one as "messages"."""
     from hepm.ingest.records import without_surrogates
 
-    text = read_text(path)
     try:
-        messages: Any = without_surrogates(json.loads(text))
+        messages: Any = without_surrogates(json.loads(read_text(path)))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} holds no chat messages: it is no JSON ({error}).") from error
     if isinstance(messages, dict):
-        messages = messages.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(messages, list) or not all(isinstance(part, dict) and "role" in part for part in messages):  # pyright: ignore[reportUnknownVariableType]
+        messages = cast(Object, messages).get("messages")
+    if not isinstance(messages, list) or not all(isinstance(one, dict) and "role" in one for one in messages):  # pyright: ignore[reportUnknownVariableType]
         raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
-    return messages  # pyright: ignore[reportUnknownVariableType]
+    return cast("list[Object]", messages)
 
 
 def refuse(wrong: object, named: str, message: str) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
-
-import click
+from typing import TYPE_CHECKING, Any, get_args
 
 from hepm.cli import options
-from hepm.cli.commands import PATH, Several, argument, command, flag, option, options_as
+from hepm.cli.commands import PATH, Several, argument, command, flag, option
 from hepm.cli.model import ModelChoice, cost_of, model_option
 from hepm.cli.options import (
     Bar,
@@ -28,41 +26,22 @@ from hepm.cli.options import (
     speak_option,
     tell,
 )
-from hepm.types import Object, PolicyName, Speak, Suggestions
+from hepm.types import Object, PolicyName, Suggestions
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
     from hepm.cypher.model import Result, Value
-    from hepm.experience.prompt import Prompt
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """The options about what was called, and what can be."""
-
-    after: Several
-    tools: Several
-
-    def names(self) -> Object:
-        """The arguments of `Memory.suggest` and `Memory.prompt`."""
-        return {"after": _split_names(self.after), "tools": _split_names(self.tools)}
-
-
-calls_options = options_as(
-    "calls",
-    Calls,
-    option("--after", "Last tool, or parallel ones, comma-separated. Default: start.", multiple=True),
-    option("--tools", "Tools the agent has, comma-separated. Default: all.", multiple=True),
-)
+_after_option = option("--after", "Last tool, or parallel ones, comma-separated. Default: start.", multiple=True)
+_tools_option = option("--tools", "Tools the agent has, comma-separated. Default: all.", multiple=True)
 
 
 def _split_names(texts: Sequence[str]) -> list[str] | None:
     """The names in options that take several, separated by commas; None if no option was given."""
     if not texts:
         return None
-    parts = ",".join(texts).split(",")
-    names = [part.strip() for part in parts]
-    return [name for name in names if name]
+    return list(filter(None, map(str.strip, ",".join(texts).split(","))))
 
 
 @command("suggest")
@@ -73,29 +52,14 @@ def _split_names(texts: Sequence[str]) -> list[str] | None:
 @speak_option
 @json_option
 @place_options
-@calls_options
-def suggest(
-    place: StorePlace,
-    calls: Calls,
-    state: str | None,
-    history: Several,
-    k: int,
-    policy: PolicyName,
-    speak: Speak,
-    as_json: bool,
-) -> None:
+@_after_option
+@_tools_option
+def suggest(place: StorePlace, after: Several, tools: Several, history: Several, as_json: bool, **about: Any) -> None:
     """Suggest the next tools, or say why there is no opinion.
     Example: `hepm suggest --after find_user_id_by_email --state "wants to return two items" --namespace retail`
     """
+    about |= {"after": _split_names(after), "tools": _split_names(tools), "history": _split_names(history) or []}
     with place.open() as memory:
-        about: Object = {
-            "state": state,
-            "k": k,
-            "policy": policy,
-            "speak": speak,
-            "history": _split_names(history) or [],
-            **calls.names(),
-        }
         # The first suggestion of a memory measures how often its hints are right.
         with Bar("reading the memory"):
             suggestions = memory.suggest(namespace=place.namespace, **about)
@@ -135,10 +99,12 @@ def _to_json(suggestions: Suggestions) -> Object:
 @model_option
 @json_option
 @place_options
-@calls_options
+@_after_option
+@_tools_option
 def prompt(
     place: StorePlace,
-    calls: Calls,
+    after: Several,
+    tools: Several,
     messages: Path | None,
     state: str,
     user: str,
@@ -153,19 +119,14 @@ def prompt(
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
     """
     # Two sources of one fact could disagree.
-    refuse(
-        messages is not None and (state or calls.after), "", "--state and --after are read from --messages: give either"
-    )
+    refuse(messages is not None and (state or after), "", "--state and --after are read from --messages: give either")
     from hepm.experience.prompt import PromptOptions
 
-    about: Object = {"state": state, "user": user, **calls.names()}
-    chat = None
-    if messages is not None:
-        chat = read_messages_file(messages)
-    # With a user, answers contain the user's words: they are stored to be forgotten with the user.
-    subject = "user" if user else "lesson"
+    chat = None if messages is None else read_messages_file(messages)
+    about: Object = {"state": state, "user": user, "after": _split_names(after), "tools": _split_names(tools)}
     with place.open() as memory:
-        client = ModelChoice(model).client(memory, place.namespace, subject)
+        # With a user, answers contain the user's words: they are stored to be forgotten with the user.
+        client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
         chosen = PromptOptions(suggestions=k, model=client)
         addition = memory.prompt(chat, options=chosen, budget=max_tokens, namespace=place.namespace, **about)
         # While the store is open: the runs behind the lessons are read when they are asked for.
@@ -174,20 +135,10 @@ def prompt(
             for name in ("stable", "present", "tokens", "lessons", "left_out", "runs"):
                 document[name] = getattr(addition, name)
             print_json(document)
-        else:
-            _print_prompt(addition)
-
-
-def _print_prompt(addition: Prompt) -> None:
-    more = "raise --max-tokens"
-    if addition.text:
-        print(addition.text)
-    elif addition.left_out:
-        print(f"there was no room: {more}")
-    else:
-        print("memory has nothing to say")
-    if addition.text and addition.left_out:
-        remark(f"no room for {', '.join(addition.left_out)}: {more}")
+            return
+    print(addition.text or "memory has nothing to say")
+    if addition.left_out:
+        remark(f"no room for {', '.join(addition.left_out)}: raise --max-tokens")
 
 
 @command("cypher")
@@ -226,22 +177,17 @@ def cypher(
         favourites.write_bytes(archive())
         tell(f"{favourites} written: drop it onto the window of Neo4j Browser, and look under the star")
         return
-    if query is None:
-        raise click.BadParameter("name a question, write Cypher, or list all with --list", param_hint="QUERY")
-    text = query
-    if query == "-":
-        text = options.read_text("-")
+    refuse(query is None, "QUERY", "name a question, write Cypher, or list all with --list")
+    text = options.read_text("-") if query == "-" else query or ""
     # One word is the name of a question: no query in Cypher is that short.
     named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
     values = _values(param, named)
     with options.open_existing(place.store) as memory:
         if named is not None:
             text = named.text if memory.store.remote else named.embedded
-        namespace = values.get("namespace", place.namespace)
         if "$namespace" in text:
-            namespace = options.known_namespace(memory, namespace, place.store)
-        if named is None or any(parameter.name == "namespace" for parameter in named.parameters):
-            values["namespace"] = namespace
+            namespace = values.get("namespace", place.namespace)
+            values["namespace"] = options.known_namespace(memory, namespace, place.store)
         if named is not None:
             values = named.values(values)
         result = memory.store.ask(text, values, timeout_s=timeout, limit=limit)

@@ -108,7 +108,6 @@ def forget(
         gone = remove(dry_run=True)
         if len(gone) > _MANY and not (dry_run or yes):
             options.confirm(f"forget {count_of(len(gone), 'run')} of {place.namespace} and all they added?")
-        # Notes go with a user who is named alone.
         notes = 0
         if user and not (trajectory or task or environment or token):
             notes = len(memory.preferences.history(user, namespace=place.namespace))
@@ -118,11 +117,8 @@ def forget(
     if as_json:
         print_json({"forgotten": gone, "notes": notes, "dry_run": dry_run})
     else:
-        done = "would be forgotten" if dry_run else "forgotten"
-        line = f"{count_of(len(gone), 'run')} {done}"
-        if notes:
-            line += f", and {count_of(notes, 'version')} of notes"
-        print(line)
+        also = f", and {count_of(notes, 'version')} of notes" if notes else ""
+        print(f"{count_of(len(gone), 'run')} {'would be ' if dry_run else ''}forgotten{also}")
     if not gone and not notes:
         raise click.exceptions.Exit(1)
 

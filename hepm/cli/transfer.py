@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -19,7 +19,6 @@ from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from hepm.ingest.copying import Copied
     from hepm.memory import Memory
 
 TrainingForm: TypeAlias = Literal["chats", "tagged"]
@@ -55,31 +54,27 @@ def export(place: StorePlace, path: str, sft: TrainingForm | None, every: bool, 
     refuse(sft == "tagged" and path == "-", "", "--sft tagged needs a file: settings are written beside it")
     if path != "-":
         options.check_target(Path(path), place.store)
-    if for_agents:
-        with place.open() as memory:
+    with place.open() as memory:
+        if for_agents:
             write_for_agents(memory.lessons, place, Path(path), every=every, pending=pending)
-    elif sft is not None:
-        _export_examples(place, path, sft)
-    else:
-        with place.open() as memory:
+        elif sft is None:
             _write(memory.export(namespace=place.namespace), path, "line")
+        else:
+            _write(_examples(memory, place.namespace, path, sft), path, "example")
 
 
-def _export_examples(place: StorePlace, path: str, form: TrainingForm) -> None:
-    """Write what `hepm.lab.rl.sft` makes of the successful runs; of tagged agents with EvolveR's settings beside."""
+def _examples(memory: Memory, namespace: str, path: str, form: TrainingForm) -> Iterator[str]:
+    """What `hepm.lab.rl.sft` makes of the successful runs; of tagged agents with EvolveR's settings beside."""
     from hepm.lab.rl.sft import COLD_START, cold_start, sft_examples
 
-    with place.open() as memory:
-        if form == "tagged":
-            examples = cold_start(memory, namespace=place.namespace)
-        else:
-            examples = sft_examples(memory, namespace=place.namespace)
-        # Lazily, as the lines are written: a memory may hold a million runs.
-        _write((json.dumps(example, ensure_ascii=False) for example in examples), path, "example")
     if form == "tagged":
         settings = Path(f"{path}.settings.json")
         options.write_lines([json.dumps(COLD_START)], settings, "the settings")
         tell(f"settings written to {settings}")
+    make = cold_start if form == "tagged" else sft_examples
+    # Lazily, as the lines are written: a memory may hold a million runs.
+    for example in make(memory, namespace=namespace):
+        yield json.dumps(example, ensure_ascii=False)
 
 
 def _write(lines: Iterable[str], path: str, what: str) -> None:
@@ -133,7 +128,9 @@ def copy(source: str, target: str, namespace: Several) -> None:
         with _target(target, memory) as filled, Bar("runs copied and compared") as bar:
             copies = list(memory.copy_to(filled, namespaces=names, on_progress=partial(bar.show, total=total)))
     for copied in copies:
-        _print_copy(copied)
+        known = f", {copied.runs - copied.stored:,} known before" if copied.runs > copied.stored else ""
+        verdict = f"they differ: {'; '.join(copied.differences)}" if copied.differences else "both hold the same"
+        tell(f"{copied.namespace}: {copied.stored:,} runs copied{known}; {verdict}")
     if any(copied.differences for copied in copies):
         raise click.exceptions.Exit(1)
 
@@ -141,19 +138,7 @@ def copy(source: str, target: str, namespace: Several) -> None:
 def _address_of(store: str) -> str:
     """Where a store is: the whole path of its file, or the address of its server."""
     file = embedded_file(store)
-    if file is None:
-        return store.rstrip("/")
-    return str(file.absolute())
-
-
-def _print_copy(copied: Copied) -> None:
-    line = f"{copied.namespace}: {copied.stored:,} runs copied"
-    if copied.runs > copied.stored:
-        line += f", {copied.runs - copied.stored:,} known before"
-    verdict = "both hold the same"
-    if copied.differences:
-        verdict = f"they differ: {'; '.join(copied.differences)}"
-    tell(f"{line}; {verdict}")
+    return store.rstrip("/") if file is None else str(file.absolute())
 
 
 def _target(target: str, source: Memory) -> Memory:

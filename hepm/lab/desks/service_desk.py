@@ -12,7 +12,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.ingest.formats.turns import read_messages
 from hepm.types import Object, Outcome, Suggestions, ToolName, Trajectory
@@ -241,33 +241,3 @@ def hints_from(memory: Memory, desk: Desk, policy: str) -> Hints:
         return memory.suggest(messages=episode.messages(calls), tools=desk.tools, policy=policy, speak="sure")
 
     return ask
-
-
-class DeskMoment(NamedTuple):
-    """A moment of a new case, what memory answers, and which tools would lead on there."""
-
-    episode: DeskRun
-    calls: Calls
-    suggestions: Suggestions
-    right: frozenset[ToolName]
-
-    @property
-    def answer(self) -> str:
-        """The kind of the answer: "hint", "wrong hint", "warning" or "silence"."""
-        if self.suggestions:
-            return "hint" if self.suggestions[0].tool in self.right else "wrong hint"
-        return "warning" if self.suggestions.warnings else "silence"
-
-    @property
-    def warns_of_right(self) -> bool:
-        """Whether it warns of a tool that would lead on."""
-        return any(way.tool in self.right for way in self.suggestions.warnings)
-
-
-def moments_of(desk: Desk, hint: Hints) -> Iterator[DeskMoment]:
-    """The moments of the new cases of a desk after their first calls; ways that begin alike share their first ones."""
-    for episode in desk.held_out():
-        works = [way.tools for way in episode.kind.ways if way.works]
-        for calls in dict.fromkeys(tools[:length] for tools in works for length in range(1, len(tools))):
-            right = frozenset(tools[len(calls)] for tools in works if tools[: len(calls)] == calls)
-            yield DeskMoment(episode, calls, hint(episode, calls), right)
