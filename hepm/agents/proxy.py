@@ -160,7 +160,7 @@ class Proxy:
         self.upstream = upstream.rstrip("/")
         self._runs = runs
         self._key = key
-        self._own_tokens = own_tokens
+        self._own_tokens = [token.encode() for token in own_tokens]
         self._placement: Placement = wire.resolved(placement, upstream)
         self._may_fall_back = placement == "auto"
         # Models that refused a hint behind results, and took it in the last of them.
@@ -404,19 +404,16 @@ class Proxy:
     def _headers(self, request: Request, url: httpx2.URL) -> list[tuple[bytes, bytes]]:
         """The headers for the endpoint: it sees no header and no token of hepm."""
         dropped = _HOP | _named(request.headers.getlist("connection"))
-        own_tokens = [token.encode() for token in self._own_tokens]
         headers: list[tuple[bytes, bytes]] = []
         has_key = False
         for name, value in request.headers.raw:
-            if name in dropped or name.startswith(_OWN):
+            if name in dropped or name.startswith(_OWN) or any(token in value for token in self._own_tokens):
                 continue
-            if any(token in value for token in own_tokens):
-                continue
-            # "Bearer" alone is no key.
-            if name in _KEYS.values() and not value.removeprefix(b"Bearer").strip():
-                continue
+            if name in _KEYS.values():
+                if not value.removeprefix(b"Bearer").strip():  # "Bearer" alone is no key
+                    continue
+                has_key = True
             headers.append((name, value))
-            has_key = has_key or name in _KEYS.values()
         # Compressed, the reply could not be read for the record.
         headers.append((b"accept-encoding", b"identity"))
         is_ours = self._upstream_of(request) == self.upstream
@@ -438,17 +435,13 @@ class Proxy:
         is_stream = run is not None and "text/event-stream" in kind
         length = upstream.headers.get("content-length", "")
 
-        def end(whole: bool) -> Future[None] | None:
+        async def kept() -> None:
             nonlocal ended
             if ended:
-                return None
+                return
             ended = True
-            if whole and upstream.status_code < 300 and size <= _MAX_COPY:
-                return self._end(run, api, kind, copy)
-            return self._end(run, api, kind)
-
-        async def kept() -> None:
-            recorded = end(True)
+            is_read = upstream.status_code < 300 and size <= _MAX_COPY
+            recorded = self._end(run, api, kind, copy if is_read else ())
             if api == "responses" and recorded is not None:  # the next request names this reply by its id alone
                 await asyncio.wait({asyncio.wrap_future(recorded)}, timeout=self._hint_s)
 
@@ -466,7 +459,8 @@ class Proxy:
             _log.warning("the endpoint broke off a reply: %s", type(error).__name__)
             raise BrokenOffError from error
         finally:
-            end(False)
+            if not ended:
+                self._end(run, api)
             await upstream.aclose()
 
     def _end(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.trials import CONTROL, Trial, Withheld
-from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded
 from hepm.llm.usage import estimate_tokens
@@ -49,8 +48,6 @@ T = TypeVar("T")
 _OF_FIRST: Final = (RECORDED_BY, LEVEL, TRIAL)
 """Tags that a run keeps from its beginning, whichever process goes on with it."""
 HELD_OUT: Final = "this session is held out, to see what memory does: memory tells it nothing"
-_OPENING: Final = 12
-"""Messages at the beginning of a run: coding agents send several of instructions before the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +185,6 @@ class Session:
     def calls(self) -> list[ToolName]:
         """Names of the tools called so far."""
         return [call.name for turn in self._record.turns() for call in turn.calls]
-
-    @property
-    def request(self) -> str:
-        """What the user asked for first; "" if that is not among the first messages."""
-        try:
-            turns = read_messages(self._record.messages[:_OPENING])
-        except InputError:
-            return ""
-        return next((turn.text for turn in turns if turn.role == "user"), "")
 
     @property
     def so_far(self) -> Trajectory:

@@ -27,6 +27,7 @@ from hepm.experience.lessons import ListedLesson, listed_lessons
 from hepm.graph.lessons.rows import PENDING, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import LAST_ROW, RunFilter
+from hepm.ingest.transitions import request_of
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.text import cut
@@ -268,7 +269,7 @@ class _Page:
         redactor = self._runs.page_redactor()
         for run in self._runs.under_way(namespace):
             if run.id in requests:
-                requests[run.id] = cut(redactor.text(run.session.request[:_READ_CHARS]), REQUEST_CHARS)
+                requests[run.id] = cut(redactor.text(request_of(run.session.so_far)[:_READ_CHARS]), REQUEST_CHARS)
         return requests
 
     # Lessons

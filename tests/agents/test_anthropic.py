@@ -24,6 +24,7 @@ from hepm.agents.wire import (
     user_of,
     with_hint,
 )
+from hepm.ingest.transitions import request_of
 from hepm.types import BLOCK_START, HINT
 from tests.agents.raw import RawEndpoint
 from tests.agents.serving import serving
@@ -196,7 +197,7 @@ def test_claude_codes_side_requests_make_no_run_and_its_sub_agents_have_their_ow
         server.runs.wait_recorded()
         runs = server.runs.under_way("default")
         assert sorted(run.session.calls for run in runs) == [["get_order"], ["refund"]]
-        assert {run.session.request for run in runs} == {WISH}
+        assert {request_of(run.session.so_far) for run in runs} == {WISH}
         assert {run.session.so_far.environment for run in runs} == {"claude-code"}
         assert all("Monday" not in json.dumps(run.messages) for run in runs)
         assert HINT not in json.dumps(loopback.requests[0].body)
