@@ -172,7 +172,6 @@ class AgentRuns:
         self._about = about
         # A stream that its reader left has no end; its run is on disk.
         self._under_way: Bounded[str, AgentRun] = Bounded(MOST)
-        self._lock = RLock()
 
     def new(self, id: str) -> AgentRun:
         """A run, which may go on with the conversation of an earlier one."""
@@ -180,14 +179,12 @@ class AgentRuns:
 
     def find(self, id: str) -> AgentRun:
         """The run with an id; a new one if none is under way."""
-        with self._lock:
-            run = self._under_way[id] = self._under_way.get(id) or self.new(id)
-            return run
+        run = self._under_way[id] = self._under_way.get(id) or self.new(id)
+        return run
 
     def end(self, run: AgentRun, outcome: Callable[..., Verdict] | None = None, *end: object) -> None:
         """Store a run (see `AgentRun.finish`)."""
-        with self._lock:
-            self._under_way.pop(run.id, None)
+        self._under_way.pop(run.id, None)
         run.finish(outcome, *end)
 
 

@@ -96,10 +96,10 @@ class ClaudeCode:
             return {}
         if not text:
             return {}
-        said = {"additionalContext": text}
+        said: Object = {"hookEventName": kind, "additionalContext": text}
         if denied:
-            said = {"permissionDecision": "deny", "permissionDecisionReason": text}
-        return {"hookSpecificOutput": {"hookEventName": kind, **said}}
+            said = {"hookEventName": kind, "permissionDecision": "deny", "permissionDecisionReason": text}
+        return {"hookSpecificOutput": said}
 
     def _take(self, run: LiveRun, event: Object) -> list[ToolCall]:
         """Record what an event tells; the calls of a turn that it ends."""
@@ -130,11 +130,8 @@ class ClaudeCode:
             return ""
         kind = event.get("hook_event_name")
         if kind == "PreToolUse":
-            name, given = str(event.get("tool_name") or ""), event.get("tool_input")
-            return self._advice.refused(run, name, given)
-        own = ""
-        if calls:
-            own = self._advice.after(run, calls)
+            return self._advice.refused(run, _read(event))
+        own = self._advice.after(run, calls) if calls else ""
         return "\n".join(filter(None, (own, self._hint(run))))
 
     def _denied(self, run: LiveRun, event: Object) -> str:
@@ -156,9 +153,9 @@ class ClaudeCode:
 
     def _record(self, run: LiveRun, events: Sequence[Object]) -> list[ToolCall]:
         """Record the calls of a turn that no event told before; these."""
-        reads = [(event, _read(event)) for event in events]
         calls: list[ToolCall] = []
-        for event, read in reads:
+        # All are read first: nothing is recorded of an event with a part that cannot be.
+        for event, read in [(event, _read(event)) for event in events]:
             if read.id is not None and read.id in run.told:
                 continue
             response: Any = event.get("tool_response")

@@ -6,7 +6,7 @@ An agent keeps what it reads, so no lesson is given twice in a session.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from hepm.agents.live_run import LiveRun
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle
@@ -15,12 +15,13 @@ from hepm.experience.principles import Principles
 from hepm.experience.prompt import repeated_failure
 from hepm.experience.recipes import step_of
 from hepm.ingest.call_errors import ERROR_CHARS
+from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.shell.actions import ACTION_CHARS, may_be_told
 from hepm.ingest.shell.command_names import command_name
 from hepm.ingest.transitions import agent_state
 from hepm.memory import Memory
 from hepm.text import quoted
-from hepm.types import BLOCK_END, BLOCK_START, ToolCall, ToolName
+from hepm.types import BLOCK_END, BLOCK_START, ToolCall
 
 _MOST: Final = 2  # lessons at once
 _LINE_CHARS: Final = 5 * ACTION_CHARS
@@ -33,9 +34,9 @@ class CodingAdvice:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    def refused(self, run: LiveRun, tool: ToolName, arguments: Any) -> str:
+    def refused(self, run: LiveRun, call: OpenCall) -> str:
         """That users refused such a call where this run is, if they did in most runs that came to make it."""
-        name = command_name(tool, arguments if isinstance(arguments, dict) else {})  # pyright: ignore[reportUnknownArgumentType]
+        name = command_name(call.name, call.arguments)
         if name in run.said or run.session.is_shadow:
             return ""
         now = agent_state(run.session.so_far.turns)

@@ -138,10 +138,7 @@ def _tool_name(tool: Any) -> str:
 def _without_foreign_hint(message: Any) -> Any:
     if message.type in ("system", "ai"):
         return message
-    content = without_foreign_hint(message.content)
-    if content is message.content:
-        return message
-    return message.model_copy(update={"content": content})
+    return message.model_copy(update={"content": without_foreign_hint(message.content)})
 
 
 def _with_text(message: Any, text: str) -> Any:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from operator import is_
 from typing import Any
 
 from pydantic_ai import ApprovalRequired, CallDeferred, ModelMessagesTypeAdapter, RunContext, messages
@@ -111,20 +110,12 @@ def _with_text(said: Sequence[messages.ModelMessage], text: str) -> list[message
 def _without_foreign_hints(message: messages.ModelMessage) -> messages.ModelMessage:
     if not isinstance(message, messages.ModelRequest):
         return message
-    parts = [_without_foreign_hint(part) for part in message.parts]
-    if all(map(is_, parts, message.parts)):
-        return message
+    parts: list[Any] = []
+    for part in message.parts:
+        if not isinstance(part, messages.SystemPromptPart) and hasattr(part, "content"):
+            part = replace(part, content=without_foreign_hint(part.content))  # noqa: PLW2901
+        parts.append(part)
     return replace(message, parts=parts)
-
-
-def _without_foreign_hint(part: Any) -> Any:
-    if isinstance(part, messages.SystemPromptPart):
-        return part
-    given = getattr(part, "content", None)
-    content = without_foreign_hint(given)
-    if content is given:
-        return part
-    return replace(part, content=content)
 
 
 def _chat(said: Sequence[messages.ModelMessage]) -> list[Object]:

@@ -38,29 +38,23 @@ class ToolLists:
         names = list(map(_name_of, tools))
         if MORE_TOOLS in names:
             return body
+        choice = body.get("tool_choice")
         with run.lock:  # the record of a reply may take names out meanwhile
-            return self._with_list(api, run, body, tools, names)
-
-    def _with_list(self, api: Api, run: LiveRun, body: Object, tools: list[Object], names: list[str]) -> Object:
-        if run.unlisted is None:
-            try:
-                chosen = self._runs.memory.shortlist(
-                    messages_of(api, body),
-                    tools,
-                    k=self._k,
-                    tool_choice=body.get("tool_choice"),
-                    namespace=run.namespace,
-                )
-            except InputError:  # what is no tool for hepm may be one for the endpoint
+            if run.unlisted is None:
+                said = messages_of(api, body)
+                try:
+                    chosen = self._runs.memory.shortlist(
+                        said, tools, k=self._k, tool_choice=choice, namespace=run.namespace
+                    )
+                except InputError:  # what is no tool for hepm may be one for the endpoint
+                    return body
+                run.unlisted = set(chosen.left_out)
+                run.sends_all = bool(chosen.off) or run.session.is_control or run.session.is_shadow
+            elif run.unlisted:
+                run.unlisted -= needed_here(run.session.so_far.turns, run.unlisted, choice).keys()
+            if run.sends_all or body.get("stream") or run.unlisted.isdisjoint(names):
                 return body
-            run.unlisted = set(chosen.left_out)
-            run.sends_all = bool(chosen.off) or run.session.is_control or run.session.is_shadow
-        elif run.unlisted:
-            turns = run.session.so_far.turns
-            run.unlisted -= needed_here(turns, run.unlisted, body.get("tool_choice")).keys()
-        if run.sends_all or body.get("stream") or run.unlisted.isdisjoint(names):
-            return body
-        return {**body, "tools": self._shortened(api, run, tools)}
+            return {**body, "tools": self._shortened(api, run, tools)}
 
     def answer(self, api: Api, run: LiveRun, tools: Sequence[Object], sent: bytes, raw: bytes, place: int) -> bytes:
         """The request that answers a reply's call of `more_tools`.
