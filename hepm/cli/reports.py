@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 @command("eval")
 @option("--method", "Measure this method, or all; repeatable. Default: five.", multiple=True)
 @flag("--all every", "Measure every run and call, however long it takes.")
-@flag("--assume-success", "Treat runs without an outcome as successes.")
 @json_option
 @argument("runs", "Files, folders, globs or tar archives; - reads stdin.", nargs=-1, required=True)
 @format_option
@@ -28,7 +27,6 @@ def eval_runs(
     format: str,
     method: Several,
     every: bool,
-    assume_success: bool,
     as_json: bool,
 ) -> None:
     """Measure how well memory predicts the next tool on unseen tasks, and whether hints would have helped.
@@ -49,7 +47,7 @@ def eval_runs(
     # None named: the five that `find_methods` has as its default.
     methods = find_methods(named)
     domains = _domains(runs, format)
-    settings = EvalOptions(assume_success=assume_success, sample=not every)
+    settings = EvalOptions(sample=not every)
     with Bar("memories asked") as bar:
         report = evaluate(domains, methods, settings, processes=usable_cores(), on_progress=bar.show)
     if as_json:
@@ -60,7 +58,7 @@ def eval_runs(
 
 def _domains(sources: Sequence[str], format: str) -> list[Domain]:
     """Read the runs, divided by environment; what could not be read is reported on stderr."""
-    from hepm.evals.domains import domains_of, read_records, without_repeats
+    from hepm.evals.domains import domains_of, read_records
     from hepm.ingest.records import ReadOptions
 
     with Bar("runs read") as bar:
@@ -69,7 +67,7 @@ def _domains(sources: Sequence[str], format: str) -> list[Domain]:
         remark(f"hepm: {options.unusable(rejected)}")
     if not records:
         raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
-    domains = domains_of(without_repeats(records))
+    domains = domains_of(records)
     if not domains:
         raise InputError("there are no runs to evaluate: all that were read are attacks.")
     return domains

@@ -152,32 +152,23 @@ def read_records(
 ) -> tuple[list[Record], list[Rejection]]:
     """The runs of files, and what could not be read.
 
+    Each run once, in the order of first occurrence, with its last known label, as in a store. A repeat has the id and
+    the content of another run. The id alone is not enough: logs number their runs from 1.
+
     Args:
         on_run: Called with how many runs were read.
     """
-    records: list[Record] = []
+    latest: dict[tuple[str, str], Record] = {}
     rejected: list[Rejection] = []
     for name, item in read_runs(sources, options):
         if isinstance(item, Trajectory):
-            records.append((name, item))
-            on_run(len(records))
+            key = item.id, content_digest(item)
+            if key not in latest or item.outcome != Outcome():
+                latest[key] = name, item  # a known key keeps its place
+            on_run(len(latest))
         elif not isinstance(item, Carried | Remark):  # a lesson or the like, in an export
             rejected.append(item)
-    return records, rejected
-
-
-def without_repeats(records: Iterable[Record]) -> list[Record]:
-    """Each run once, in the order of first occurrence, with its last known label, as in a store.
-
-    A repeat has the id and the content of another run. The id alone is not enough: logs number their runs from 1.
-    """
-    latest: dict[tuple[str, str], Record] = {}
-    for record in records:
-        run = record[1]
-        key = run.id, content_digest(run)
-        if key not in latest or run.outcome != Outcome():
-            latest[key] = record  # a known key keeps its place
-    return [*latest.values()]
+    return [*latest.values()], rejected
 
 
 def domains_of(records: Iterable[Record], *, families_by_task: bool = False) -> list[Domain]:

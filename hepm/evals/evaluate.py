@@ -12,7 +12,7 @@ import numpy as np
 
 from hepm.errors import InputError
 from hepm.evals.baselines import Hint, Method, Training
-from hepm.evals.domains import Domain, DomainRun, Event, Split, by_family, by_request, by_run, counted
+from hepm.evals.domains import Domain, Event, Split, by_family, by_request, by_run, counted
 from hepm.evals.metrics import (
     METRICS,
     Bootstrap,
@@ -63,8 +63,6 @@ def evaluate(
     """
     if not methods:
         raise InputError("there is no method to measure")
-    if options.assume_success:
-        domains = [replace(domain, runs=[*map(_assume_success, domain.runs)]) for domain in domains]
     _check_labels(domains)
     settings, domains = _settings([by_request(domain) for domain in domains], methods, options)
 
@@ -96,7 +94,7 @@ def _check_labels(domains: Sequence[Domain]) -> None:
     if set(labels) == {None}:
         raise InputError(
             f"none of the {len(labels)} runs says whether it succeeded, so nothing can be evaluated. Give each run a "
-            "success or reward, or pass --assume-success to take every unlabelled run for a good one."
+            "success or reward (docs/use/outcomes.md)."
         )
     if True not in labels:
         raise InputError(f"none of the {len(labels)} runs succeeded, so nothing shows a good way; add successful runs.")
@@ -268,14 +266,6 @@ def _pooled(domains: Sequence[Mapping[str, Hints]], options: EvalOptions) -> dic
             pooled[name].at_divergences += hints.at_divergences
             pooled[name].in_successes += hints.in_successes
     return {name: hints.measure(k=options.k, seed=options.seed) for name, hints in pooled.items()}
-
-
-def _assume_success(run: DomainRun) -> DomainRun:
-    """The run, labelled a success if it has no label."""
-    if run.success is not None:
-        return run
-    outcome = replace(run.trajectory.outcome, success=True)
-    return replace(run, trajectory=replace(run.trajectory, outcome=outcome))
 
 
 def _why_nothing(domain: Domain) -> str:

@@ -48,7 +48,6 @@ class EvalOptions:
     seed: int = 0
     reference: str = "first-order"
     seen: bool = True
-    assume_success: bool = False
     sample: bool = False
 
 

@@ -34,9 +34,9 @@ from hepm.types import DEFAULT_NAMESPACE, Trajectory
 ITERATIONS: Final = 5
 """N, meta-optimisation cycles (PRIME, table 3)."""
 
-Became: TypeAlias = Literal["kept", "nothing", "failed", "unasked", "refused", "pruned"]
+Became: TypeAlias = Literal["kept", "nothing", "failed", "unasked", "pruned"]
 """The end of a step: the child is kept; it has the words of another one ("nothing"); the model "failed"; the budget was
-spent ("unasked"); a run was forgotten meanwhile ("refused"); the experience was pruned."""
+spent ("unasked"); the experience was pruned."""
 
 _Answer: TypeAlias = Answered[RewordedExperience] | Failed[RewordedExperience]
 _EVIDENCE: Final = 40  # runs that are read for one experience
@@ -184,10 +184,7 @@ class Evolution:
         # The parents of a pending child stay until it is approved.
         kept = set[str]().union(*(row.parent_ids for row in put if not row.live))
         retire = {lesson: why for lesson, why in self._retired.items() if lesson not in kept or why == "pruned"}
-        changed = self._bank.change(LessonChange(put=put, retire=retire, by=id), namespace=self._namespace)
-        for number, step in enumerate(self._plan):
-            if step.child is not None and step.became == "kept" and step.child.id in changed.refused:
-                self._plan[number] = replace(step, became="refused", note="its run was forgotten meanwhile")
+        self._bank.change(LessonChange(put=put, retire=retire, by=id), namespace=self._namespace)
 
     def _prune(self, iteration: int) -> None:
         for id, member in sorted(self.members.items()):
@@ -288,8 +285,7 @@ class Evolution:
             for success in (True, False):
                 runs = self._runs_shown(step.of[0], success=success)
                 shown[success] = self._bank.runs(runs, namespace=self._namespace)
-        parents = [self.members[id] for id in step.of]
-        return question(step.operator, parents, shown, temperature=temperature)
+        return question(step.operator, [self.members[id] for id in step.of], shown, temperature=temperature)
 
     def _ended(
         self, step: EvolutionStep, answer: Answered[RewordedExperience] | Failed[RewordedExperience], model: str

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from hepm.errors import InputError
-from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of, read_records, without_repeats
+from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of, read_records
 from hepm.evals.metrics import find_divergences
 from hepm.ingest.records import Rejection
 from hepm.lab.environments import Episode, Schema, Task
@@ -115,7 +115,7 @@ class RecordedRuns:
         records, self.rejected = read_records(self.sources)
         if not records:
             raise InputError(f"no run could be read from {', '.join(self.sources)}.")
-        domains = domains_of(without_repeats(records))
+        domains = domains_of(records)
         return [by_request(domain) for domain in domains if not domain.derived]
 
     @cached_property
