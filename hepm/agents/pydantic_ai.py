@@ -112,9 +112,11 @@ def _without_foreign_hints(message: messages.ModelMessage) -> messages.ModelMess
         return message
     parts: list[Any] = []
     for part in message.parts:
-        if not isinstance(part, messages.SystemPromptPart) and hasattr(part, "content"):
-            part = replace(part, content=without_foreign_hint(part.content))  # noqa: PLW2901
-        parts.append(part)
+        content: Any = getattr(part, "content", None)
+        if content is None or isinstance(part, messages.SystemPromptPart):
+            parts.append(part)
+        else:
+            parts.append(replace(part, content=without_foreign_hint(content)))
     return replace(message, parts=parts)
 
 
