@@ -37,8 +37,6 @@ FLOOR: Final = 0.6
 LEXICAL_FLOOR: Final = 0.4
 """The same with lexical vectors, whose cosines are lower: .6 would drop half of the right ones, .4 keeps 95 %."""
 
-_READ_AT_ONCE: Final = 200  # runs in memory at once while requests are read
-
 
 @dataclass(frozen=True)
 class TaskRuns:
@@ -282,15 +280,9 @@ class LessonBank:
 
         StoreDamagedError names an unreadable one.
         """
-        runs: builtins.list[Trajectory] = []
+        records = self.store.records_of(ids, namespace=namespace)
         success_from = self.store.header.success_from
-        for start in range(0, len(ids), _READ_AT_ONCE):
-            batch = ids[start : start + _READ_AT_ONCE]
-            records = self.store.records_of(batch, namespace=namespace)
-            for id in batch:
-                if id in records:
-                    runs.append(parse_stored(id, records[id]).graded(success_from))
-        return runs
+        return [parse_stored(id, records[id]).graded(success_from) for id in ids if id in records]
 
     def mark_done(self, step: str, runs: Iterable[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Record that a step has seen runs."""

@@ -290,23 +290,22 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
         # What only the agent's machinery says is no part of the conversation.
         if turn.role == "system" or turn.hidden:
             continue
-        speaker, rank = "user", 0
+        speaker, limit = "user", _LINE_CHARS
+        is_key = False
         if turn.role == "assistant":
             # "turn 3 KEY 1 agent called …": turns of the agent are counted, as `Move.turn` counts them.
             turns += 1
-            rank = rank_of.get(turns, 0)
             speaker = f"turn {turns} agent"
-        limit = _LINE_CHARS
-        if rank:
-            speaker = f"turn {turns} KEY {rank} agent"
-            limit = _KEY_LINE_CHARS
+            is_key = turns in rank_of
+            if is_key:
+                speaker, limit = f"turn {turns} KEY {rank_of[turns]} agent", _KEY_LINE_CHARS
         # Hints of an earlier memory are no words of the user, and no result.
         text = without_hints(turn.text).strip()
         if text:
-            yield f"{speaker} said {quoted(text, limit)}", rank > 0
+            yield f"{speaker} said {quoted(text, limit)}", is_key
         for call in turn.calls:
             if call.name != SUMMARY_TOOL:
-                yield f"{speaker} called {_quoted_call(call, limit)}", rank > 0
+                yield f"{speaker} called {_quoted_call(call, limit)}", is_key
 
 
 def _quoted_call(call: ToolCall, limit: int) -> str:

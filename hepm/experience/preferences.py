@@ -232,7 +232,8 @@ class Preferences:
         """Write what `make` gives for the newest lines and version, again if another writer was faster."""
         begun = linked = False
         for _ in range(_TRIES):
-            before = self._newest(user, namespace)
+            self._bank.mirror.refresh()
+            before = self.notes(user, namespace=namespace)
             was_linked, linked = linked, bool(session and self._bank.outcomes([session], namespace=namespace))
             # Notes that were there at the last try, or a run that was, and are gone: someone forgot them meanwhile.
             if (before is None and begun) or (was_linked and not linked):
@@ -253,11 +254,6 @@ class Preferences:
                     self._bank.change(LessonChange(retire={before.id: "revised"}), namespace=namespace)
                 return Reflected("written", after)
         raise StoreError(f"the notes on {user!r} were rewritten {_TRIES} times meanwhile; try again.")
-
-    def _newest(self, user: str, namespace: str) -> Notes | None:
-        """The newest version, whoever wrote it; None without any."""
-        self._bank.mirror.refresh()
-        return self.notes(user, namespace=namespace)
 
 
 def _versions_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, list[Notes]]:

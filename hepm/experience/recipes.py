@@ -69,15 +69,16 @@ FEWEST_RUNS: Final = 3
 """Successful runs that did the same after an error."""
 AGREE_FROM: Final = 0.6
 """The share of the runs that met the error and succeeded."""
-_STEPS: Final = 5  # after an error in which its repair is sought
+_STEPS: Final = 10  # after an error in which its repair is sought
+_UNDATED: Final = ("", 0.0)
 
 
 class _Met(NamedTuple):
-    """What the runs that met an error did next, by id, each action with its tool; and their days, or their files."""
+    """What the runs that met an error did next, by id; and their files and days since 1970."""
 
-    good: dict[str, dict[str, ToolName]]
-    bad: dict[str, dict[str, ToolName]]
-    days: set[str]
+    good: dict[str, list[str]]
+    bad: dict[str, list[str]]
+    days: set[tuple[str, float]]
 
 
 def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
@@ -114,19 +115,15 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
         success = run.outcome.graded().success
         if success is None:
             continue
-        day = run.source
-        if run.ended_at is not None:
-            day = f"day {int(run.ended_at // 86_400)} {run.source}"  # since 1970
+        day = run.source, (run.ended_at or 0.0) // 86_400
         steps = steps_of_run(run)
         for number, step in enumerate(steps):
-            if not step.errors:
-                continue
             repair = _repair(steps[number:])
             for error, tool in product(step.errors, tools_of(step)):
                 seen = met[tool, error]
                 seen.days.add(day)
                 of_outcome = seen.good if success else seen.bad
-                of_outcome[run.id] = repair | of_outcome.get(run.id, {})
+                of_outcome[run.id] = list(dict.fromkeys([*repair, *of_outcome.get(run.id, ())]))
     found = list(filter(None, (_recipe(*place, seen, where) for place, seen in met.items())))
     # The longest line says most; a program says more than the shell that runs it.
     found.sort(key=lambda recipe: (-recipe.worked, -len(recipe.triples[0].subject), recipe.text))
@@ -140,28 +137,23 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
     return best
 
 
-def _repair(steps: Sequence[Step]) -> dict[str, ToolName]:
+def _repair(steps: Sequence[Step]) -> list[str]:
     """What was done after the first step, which failed, until it succeeds; not what failed itself, and no reading."""
     failed, *later = steps
     own = {action.program for action in failed.actions[-1:]}
-    repair: dict[str, ToolName] = {}
-    changing = 0
-    for step in later[: 2 * _STEPS]:
-        others = [action for action in step.actions if action.program not in own]
+    repair: list[str] = []
+    for step in later[:_STEPS]:
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
-        kept = [action for action in others if action.changes and not action.failed]
-        for action in kept:
-            repair.setdefault(action.text, action.tool)
-        changing += bool(kept)
-        solved = len(others) < len(step.actions) and not step.failed
-        if solved or changing == _STEPS:
+        others = [action for action in step.actions if action.program not in own]
+        repair += [action.text for action in others if action.changes and not action.failed]
+        if len(others) < len(step.actions) and not step.failed:
             break
     return repair
 
 
 def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Principle | None:
     """What most successful runs did after an error; None if too few met it, or if they do not agree."""
-    if len(seen.days) == 1 and "" not in seen.days:  # all of one day
+    if len(seen.days) == 1 and _UNDATED not in seen.days:  # all of one day
         return None
     worked = Counter(chain.from_iterable(seen.good.values()))
     failed = Counter(chain.from_iterable(seen.bad.values()))
@@ -185,7 +177,7 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
         f"{shown} → {repair}",
         triples=(Triple(f"{tool}: {error}", SOLVED_BY, repair),),
         sources=sources_of(sorted(good)),
-        tools=tuple(dict.fromkeys((tool, seen.good[good[0]][repair]))),
+        tools=(tool,),
         conditions=replace(where, preconditions=(*where.preconditions, f"its result says {error}"), after=(tool,)),
         tried=worked[repair] + failed[repair],
         worked=worked[repair],
