@@ -252,7 +252,7 @@ def lines_of_file(text: str, name: str) -> list[LineOfFile]:
         return []
     works = True
     lines: list[LineOfFile] = []
-    _, _, body = text[slice(*place)].partition("\n")
+    body = text[slice(*place)].partition("\n")[2]
     # What is indented goes on with the line before.
     for line in _WRAPPED.sub(" ", body.removesuffix(END)).splitlines():
         heading, item = _HEADING.match(line), _ITEM.match(line)

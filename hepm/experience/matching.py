@@ -19,7 +19,7 @@ import numpy as np
 
 from hepm.experience.distilling import Matches
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, Principle
+from hepm.experience.lessons import Principle
 from hepm.graph.rows import Float32Array
 from hepm.llm import Answered, Client, Message, Question
 from hepm.text import quoted
@@ -79,7 +79,7 @@ class Sameness:
 
 @dataclass(frozen=True, slots=True)
 class ModelJudge:
-    """Asks a model, a few pairs at a time; not about equal words, nor about two principles that no model wrote."""
+    """Asks a model, a few pairs at a time; not about equal words."""
 
     client: Client
     concurrency: int = 4
@@ -101,14 +101,13 @@ class ModelJudge:
 
 def _question(pair: Pair) -> Question[Sameness] | None:
     """None if words decide."""
-    if literally_same(*pair) or all(principle.distilled_by == EXTRACTIVE for principle in pair):
+    if literally_same(*pair):
         return None
     # In one order whichever of the two is new, so that a pair has one answer.
     first, second = sorted(pair, key=lambda principle: principle.id)
     task = _TASK.format(a=quoted(first.text, SENTENCE_CHARS), b=quoted(second.text, SENTENCE_CHARS))
     # The answer is forgotten with a run of the new one.
-    new = pair[0]
-    subject = new.sources[0].run if new.sources else new.id
+    subject = pair[0].sources[0].run
     messages = (Message("system", _SYSTEM), Message("user", task))
     return Question("judge", subject, messages, Sameness, temperature=0.0, max_output_tokens=_OUTPUT_TOKENS)
 

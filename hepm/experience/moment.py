@@ -231,12 +231,11 @@ class Moment:
     def best(self, principles: Iterable[Principle], k: int) -> list[Principle]:
         """The k principles that hold and that runs bear out best, guiding ones first; of one advice the surest."""
 
-        def order(principle: Principle) -> tuple[float, bool, int, str]:
-            # Ties end with the text: the order does not depend on the order of the store.
-            return -_sureness(principle), principle.warns, -len(principle.sources), principle.text
-
+        # Ties end with the text: the order does not depend on the order of the store.
+        held = sorted(filter(self.holds, principles), key=lambda one: (one.warns, -len(one.sources), one.text))
+        held.sort(key=_sureness, reverse=True)
         by_advice: dict[Advice, Principle] = {}
-        for principle in sorted(filter(self.holds, principles), key=order):
+        for principle in held:
             by_advice.setdefault(self.advice_of(principle), principle)
         return list(by_advice.values())[:k]
 

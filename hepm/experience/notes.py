@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -22,7 +22,6 @@ _WORD: Final = re.compile(r"[\w'’]+")
 # "lists", "listed" and "listing" are "list", "stopped" is "stop", "write" is "writ".
 _ENDING: Final = re.compile(r"(?:'s|(?<=\w{4})(?:(?<=(\w))\1)?(?:ing|ed)|(?<=\w{3})(?<!s)s|(?<=\w{4})es?)$")
 _NUMBER: Final = re.compile(r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)\b")
-_COMPOUND: Final = re.compile(r"(?<!now on)(?<!uture)(?<!orward)(?<!please)[,;](?! please)| and ", re.IGNORECASE)
 # "don't", "no", "avoid": a wish and its opposite differ by such a word alone.
 _NEGATION: Final = re.compile(
     r"n['’]t$|^(?:no|not|never|none|nothing|cannot|dont|without|avoid|stop|quit|skip|drop|less|fewer|hate|dislike)$"
@@ -226,12 +225,6 @@ class Retraction(NamedTuple):
 
 
 def _takes_back(what: str, line: str) -> bool:
-    """Whether a line is what a user takes back: it is about the same topic, or has little else than the same words."""
-    back, wish = wish_of(what), wish_of(line)
-    named = {back.topic, *_words(what)}
-    for topic, value in wish.topics.items():
-        # Of "keep it short and put the price first", the price would be lost.
-        if topic in named and back.topics.get(topic, value) == value and not _COMPOUND.search(line):
-            return True
-    shared = len(back.words & wish.words)
-    return shared >= max(_COVERED * len(back.words), len(wish.words) / 2, min(2, len(wish.words))) and shared > 0
+    """Whether a line is what a user takes back: it says the same or the opposite, or its one topic is named."""
+    back, wish = (replace(wish_of(text), negated=False, narrowed=False) for text in (what, line))
+    return wish.says(back) or (wish.topic != "" and wish.topic in _words(what))

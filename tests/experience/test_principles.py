@@ -379,15 +379,6 @@ def test_when_the_budget_is_spent_the_rest_waits_for_the_next_time(bank: LessonB
     assert sorted(map(sorted, stored(bank).values())) == [["a", "b"], ["c"]]
 
 
-def test_a_model_is_not_asked_about_principles_that_counting_found(bank: LessonBank, server: Loopback) -> None:
-    remember(bank, *(trajectory(f"g{n}", "look", "buy") for n in range(4)))
-    remember(bank, *(trajectory(f"b{n}", "look", "drop", success=False) for n in range(4)))
-    principles = Principles(bank)
-    with client(bank, server) as asked:
-        assert principles.distill(namespace=NS, judge=ModelJudge(asked)).new > 0
-    assert server.requests == []
-
-
 # Searching
 
 
