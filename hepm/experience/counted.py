@@ -177,10 +177,8 @@ def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: s
     for principle in bare:
         behind = [runs[id] for id in principle.run_ids if id in runs]
         sources = tuple([Source(run.id, float(run.success is True), words=False) for run in behind])
-        environments = {run.environment for run in behind}
-        conditions = principle.conditions
-        if "" not in environments:
-            conditions = replace(conditions, environments=tuple(sorted(environments)))
+        environments = tuple(sorted({run.environment for run in behind}))
+        conditions = replace(principle.conditions, environments=() if "" in environments else environments)
         recorded.append(replace(principle, sources=sources, conditions=conditions))
     return recorded
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, covers, key_words, lost, text_of, wish_of
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, covers, key_words, lost, text_of
 from hepm.experience.stated_preferences import SENTENCE_END
 from hepm.experience.transcript import within
 from hepm.ingest.transitions import without_hints
@@ -137,7 +137,8 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
         evident = bool(line) and _shown(note, messages)
         if evident or _said_before(line, lines):
             kept.setdefault(folded, line)
-        if evident and refined in old and refined != folded and _about_the_same(line, old[refined]):
+        # Another line about the same thing; else the model confuses two.
+        if evident and refined in old and refined != folded and key_words(line) & key_words(refined):
             gone.add(refined)
     # A line that was taken back stays away, also where the model wrote it again.
     now = [line for folded, line in kept.items() if folded not in gone or folded not in old]
@@ -149,14 +150,8 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
 
 def _said_before(line: str, lines: Sequence[str]) -> bool:
     """Whether old lines say it: one alone, or several that it combines."""
-    combined = bool(line) and key_words(line) <= key_words("\n".join(lines))
+    combined = line and key_words(line) <= key_words("\n".join(lines))
     return any(covers(old, line) or (combined and covers(line, old)) for old in lines)
-
-
-def _about_the_same(line: str, old: str) -> bool:
-    """Whether two lines share a topic, or a word that matters."""
-    one, other = wish_of(line), wish_of(old)
-    return bool(one.topics.keys() & other.topics.keys() or one.words & other.words)
 
 
 def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:
