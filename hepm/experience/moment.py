@@ -8,17 +8,16 @@ or a person wrote keeps its own words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from itertools import filterfalse
 from typing import Final, NamedTuple
 
-from hepm.evidence.decisions import ENDED, facts_of_calls
+from hepm.evidence.decisions import ENDED, known_before
 from hepm.evidence.rules import lower_bound
 from hepm.experience.conditions import Conditions, allows
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_recipe
 from hepm.experience.transcript import listed, plain
-from hepm.graph.delta import flags_of
 from hepm.graph.lessons.rows import next_calls
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
@@ -188,7 +187,7 @@ class Moment:
 
     @cached_property
     def _known(self) -> Facts:
-        """What is known now, with the calls made and the user; tools by the names that memory has them under."""
+        """What is known now, with the calls made; tools by the names that memory has them under."""
         own, state = self.names.own, self.state
         past = list(map(own, self.history))
         # A caller may give the last tools without the history that ends with them.
@@ -198,7 +197,7 @@ class Moment:
             facts = {SAID: facts_of_message("\n".join(state.said))}
         if state.failed:
             facts[ENDED] = {"=error": 1.0}
-        return {**facts, **facts_of_calls(past, flags_of(state), self.user)}
+        return known_before(replace(state, facts=facts), past)
 
     def holds(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson may be shown now: its condition holds, and it is more than what sets one run apart."""
@@ -229,13 +228,13 @@ class Moment:
         return kept
 
     def best(self, principles: Iterable[Principle], k: int) -> list[Principle]:
-        """The k principles that hold and that runs bear out best, guiding ones first; of one advice the surest."""
+        """The k principles that runs bear out best, guiding ones first; of one advice the surest."""
 
         # Ties end with the text: the order does not depend on the order of the store.
-        held = sorted(filter(self.holds, principles), key=lambda one: (one.warns, -len(one.sources), one.text))
-        held.sort(key=_sureness, reverse=True)
+        ranked = sorted(principles, key=lambda one: (one.warns, -len(one.sources), one.text))
+        ranked.sort(key=_sureness, reverse=True)
         by_advice: dict[Advice, Principle] = {}
-        for principle in held:
+        for principle in ranked:
             by_advice.setdefault(self.advice_of(principle), principle)
         return list(by_advice.values())[:k]
 

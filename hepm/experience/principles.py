@@ -201,7 +201,8 @@ class Principles:
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self._bank.mirror.namespace(namespace).marks, after, ())
         moment = Moment(after, names, history, state, environment=environment)
-        agreed = [one for one in self.about(moment, namespace=namespace) if moment.agrees(one, Suggestions())]
+        about = filter(moment.holds, self.about(moment, namespace=namespace))
+        agreed = [one for one in about if moment.agrees(one, Suggestions())]
         known = self._bank.lessons(namespace)
         stored = filter(None, (known.get(principle.id) for principle in moment.best(agreed, k)))
         return list(map(FoundPrinciple.of, stored))

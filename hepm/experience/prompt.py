@@ -174,11 +174,11 @@ class TurnState(NamedTuple):
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
     """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
     ran = [turn.ran for turn in turns if turn.ran]
+    calls = list(chain.from_iterable(ran))
     for call in chain.from_iterable(ran[-1:]):
-        made = [call.name, call.arguments]
-        errors = [one.error for one in chain.from_iterable(ran) if [one.name, one.arguments] == made]
-        failures = len(list(takewhile(bool, reversed(errors))))
-        if call.error and failures >= REPEATED:
+        same = [one.error for one in calls if (one.name, one.arguments) == (call.name, call.arguments)]
+        failures = len(list(takewhile(bool, reversed(same))))
+        if failures >= REPEATED:
             return FailedWay(call.name, 0, 0, repeats=failures)
     return None
 
@@ -227,19 +227,16 @@ def recollect(
             )
     known = bank.lessons(namespace)
 
-    def may_be_shown(lesson: Principle | Experience) -> bool:
-        """Whether the suggestion agrees with it, and the runs that it was shown in did not mostly fail."""
+    def is_told(lesson: Principle | Experience) -> bool:
+        """Whether it holds, the suggestion agrees with it, and the runs that it was shown in did not mostly fail."""
         stored = known.get(lesson.id)
         if stored is not None and not here.as_written and let_down(stored.uses):
             return False
-        return here.agrees(lesson, suggestions)
-
-    def holds(lesson: Principle | Experience) -> bool:
-        return may_be_shown(lesson) and here.holds(lesson)
+        return here.holds(lesson) and here.agrees(lesson, suggestions)
 
     found: list[Principle | Experience] = []
     if options.principles:
-        found += _rules(bank, here, may_be_shown, options.principles, namespace)
+        found += _rules(bank, here, is_told, options.principles, namespace)
     if options.experiences and known.holds("experience"):
         experiences = Experiences(bank).search(
             here.state,
@@ -250,7 +247,7 @@ def recollect(
             k=options.experiences,
             here=here,
             model=options.model,
-            keep=holds,
+            keep=is_told,
         )
         found += [one.experience for one in experiences]
     shown = suggestions if options.suggestions else Suggestions()
@@ -260,17 +257,17 @@ def recollect(
 
 
 def _rules(
-    bank: LessonBank, here: Moment, may_be_shown: Callable[[Principle], bool], k: int, namespace: str
+    bank: LessonBank, here: Moment, is_told: Callable[[Principle], bool], k: int, namespace: str
 ) -> list[Principle]:
     """Principles about the next tool, then those whose text is similar, then what helps after an error."""
     principles, state = Principles(bank), here.state
-    rules = here.best(filter(may_be_shown, principles.about(here, namespace=namespace)), k)
+    rules = here.best(filter(is_told, principles.about(here, namespace=namespace)), k)
     if principles.are_written(namespace):
         words = " ".join(state.said)
         for found in principles.search(words, namespace=namespace, environment=here.environment, k=k):
             # A recipe is shown after its error alone.
             rule = found.principle
-            if rule not in rules and not is_recipe(rule) and may_be_shown(rule) and here.holds(rule):
+            if rule not in rules and not is_recipe(rule) and is_told(rule):
                 rules.append(rule)
     rules = rules[:k]
     if state.failed and here.after:
