@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -137,20 +136,13 @@ class Pipeline:
         if tools:
             self.store.describe(tools, namespace=self.namespace)
 
-        # A program may have turned it off itself: then it stays off.
-        was_on = gc.isenabled()
-        gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
-        try:
-            for batch in _batches(self._accepted(items), self.store.runs_a_batch):
-                if isinstance(batch[0], Carried):
-                    self._carry([item.content for item in batch if isinstance(item, Carried)])
-                    continue
-                self._add([item for item in batch if isinstance(item, RunRecord)])
-                if on_batch is not None:
-                    on_batch(self.report)
-        finally:
-            if was_on:
-                gc.enable()
+        for batch in _batches(self._accepted(items), self.store.runs_a_batch):
+            if isinstance(batch[0], Carried):
+                self._carry([item.content for item in batch if isinstance(item, Carried)])
+                continue
+            self._add([item for item in batch if isinstance(item, RunRecord)])
+            if on_batch is not None:
+                on_batch(self.report)
         return self.report
 
     def _accepted(self, items: Iterable[Prepared]) -> Iterator[RunRecord | Carried]:

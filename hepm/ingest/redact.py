@@ -95,21 +95,21 @@ class Redactor:
                 raise InputError(f"its {what} holds a secret, {clean!r} without it: name the {what} otherwise")
         t = with_texts(
             t,
-            lambda turn: (self._kept(turn.text), self._kept(turn.read)),
-            self._kept,
-            lambda arguments: _rewritten(arguments, self._kept, self._kind),
+            lambda turn: (self.text(turn.text), self.text(turn.read)),
+            self.text,
+            lambda arguments: _rewritten(arguments, self.text, self._kind),
         )
         # Without the hook, which does not see them.
         names: dict[str, Any] = {}
         for key in ("task", "environment", "model", "source"):
             names[key] = self._remembered(getattr(t, key))
-        tags = {key: self._kept(value) for key, value in t.tags.items()}
+        tags = {key: self.text(value) for key, value in t.tags.items()}
         if tags == t.tags and all(getattr(t, key) == name for key, name in names.items()):
             return t
         return replace(t, tags=tags, **names)
 
-    def _kept(self, text: str) -> str:
-        """What is kept of a text of a run."""
+    def text(self, text: str) -> str:
+        """One text without secrets."""
         clean = self._remembered(text)
         return clean if self.hook is None or not text else self.hook(clean)
 
@@ -121,17 +121,8 @@ class Redactor:
                 self._clean, self._characters = {}, 0
             self._characters += len(text)
             clean = self.without_secrets(text)
-            if clean == text:
-                clean = text  # so that one of two equal texts is kept
-            self._clean[text] = clean
+            self._clean[text] = text if clean == text else clean  # so that one of two equal texts is kept
         return clean
-
-    def text(self, text: str) -> str:
-        """One text without secrets."""
-        text = self.without_secrets(text)
-        if self.hook is None:
-            return text
-        return self.hook(text)
 
     def without_secrets(self, text: str) -> str:
         """One text as the rules leave it, without the hook.

@@ -7,9 +7,10 @@ outcomes, what was shown of lessons, and answers of models, each under a key of 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, from_record, to_record
 from hepm.graph.rows import ToolRow
@@ -108,34 +109,24 @@ def _tool(record: Object) -> ToolRow:
     )
 
 
-def _reported(record: Object) -> Reported:
-    success = flag_at(record, "success")
-    if success is None:
-        raise RecordError("a reported outcome lacks its 'success'")
-    return Reported(_named(record, "run"), success)
-
-
-def _answer(record: Object) -> Answer:
-    usage = string_at(record, "usage")
-    if usage:
-        as_object(json.loads(usage), "'usage'")
-    about = (_named(record, "key"), _named(record, "step"), string_at(record, "run"), string_at(record, "text"))
-    return Answer(*about, usage, string_at(record, "user"))
-
-
-def _named(record: Object, key: str) -> str:
-    name = string_at(record, key)
-    if not name:
-        raise RecordError(f"{key!r} is empty")
-    return name
+def _row(kind: Any, needed: Sequence[str], record: Object) -> Content:
+    """A row of texts, and of a flag "success"; RecordError if one that is needed is empty."""
+    values: Object = {}
+    for name in kind._fields:
+        values[name] = flag_at(record, name) if name == "success" else string_at(record, name)
+        if name in needed and values[name] in ("", None):
+            raise RecordError(f"{name!r} is empty")
+    if values.get("usage"):
+        as_object(json.loads(values["usage"]), "'usage'")
+    return kind(**values)
 
 
 _READ: Final[Mapping[str, Callable[[Object], Content]]] = {
     "tool": _tool,
     "lesson": lambda record: from_record(json.dumps(record)),
-    "reported": _reported,
-    "showing": lambda record: Exposure(_named(record, "run"), _named(record, "lesson"), flag_at(record, "success")),
-    "answer": _answer,
+    "reported": partial(_row, Reported, ("run", "success")),
+    "showing": partial(_row, Exposure, ("run", "lesson")),
+    "answer": partial(_row, Answer, ("key", "step")),
 }
 _KEYS: Final[Mapping[type, str]] = {
     ToolRow: "tool",
