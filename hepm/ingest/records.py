@@ -11,7 +11,6 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from hashlib import blake2b
-from operator import is_
 from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 from uuid import UUID
@@ -156,25 +155,6 @@ def content_digest(trajectory: Trajectory) -> str:
     return _hash(_content(t.turns, (t.environment, t.task, t.model, tags)))
 
 
-def with_turns(run: Trajectory, change: Callable[[Turn], Turn]) -> Trajectory:
-    """The run with each turn changed; itself where each came back as it was."""
-    turns = _each(run.turns, change)
-    return run if turns is run.turns else replace(run, turns=turns)
-
-
-def with_calls(turn: Turn, change: Callable[[ToolCall], ToolCall]) -> Turn:
-    """The turn with each call changed; itself where each came back as it was."""
-    calls = _each(turn.calls, change)
-    return turn if calls is turn.calls else replace(turn, calls=calls)
-
-
-def _each(items: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
-    if not items:
-        return items
-    changed = tuple(map(change, items))
-    return items if all(map(is_, changed, items)) else changed
-
-
 def with_texts(
     run: Trajectory,
     said: Callable[[Turn], tuple[str, str]],
@@ -182,23 +162,19 @@ def with_texts(
     arguments: Callable[[Mapping[str, JSON]], Mapping[str, JSON]],
 ) -> Trajectory:
     """The run with every text changed: what was `said` and read in a turn, results and arguments of calls."""
-
-    def changed_call(call: ToolCall) -> ToolCall:
-        new_result = call.result if call.result is None else result(call.result)
-        new_arguments = arguments(call.arguments)
-        if new_result == call.result and new_arguments == call.arguments:
-            return call
-        # Not replace(), which is slower: most runs have results to cut.
-        return ToolCall(call.name, new_arguments, new_result, call.error, call.latency_s, call.refused)
-
-    def changed(turn: Turn) -> Turn:
-        turn = with_calls(turn, changed_call)
+    turns: list[Turn] = []
+    for turn in run.turns:
+        calls: list[ToolCall] = []
+        for call in turn.calls:
+            new_result = call.result if call.result is None else result(call.result)
+            # Not replace(), which is slower.
+            new_arguments = arguments(call.arguments)
+            calls.append(ToolCall(call.name, new_arguments, new_result, call.error, call.latency_s, call.refused))
         text, read = said(turn)
-        if text == turn.text and read == turn.read:
-            return turn
-        return replace(turn, text=text, read=read)
-
-    return with_turns(run, changed)
+        if calls or (text, read) != (turn.text, turn.read):
+            turn = replace(turn, text=text, read=read, calls=tuple(calls))  # noqa: PLW2901
+        turns.append(turn)
+    return replace(run, turns=tuple(turns))
 
 
 def check_calls(turns: Sequence[Turn]) -> None:

@@ -83,7 +83,7 @@ class Redactor:
         self._characters = 0
 
     def __call__(self, trajectory: Trajectory) -> Trajectory:
-        """The trajectory without secrets; itself if there were none.
+        """The trajectory without secrets.
 
         Raises:
             InputError: its id or its user holds one. A replacement would no longer identify it.
@@ -104,8 +104,6 @@ class Redactor:
         for key in ("task", "environment", "model", "source"):
             names[key] = self._remembered(getattr(t, key))
         tags = {key: self.text(value) for key, value in t.tags.items()}
-        if tags == t.tags and all(getattr(t, key) == name for key, name in names.items()):
-            return t
         return replace(t, tags=tags, **names)
 
     def text(self, text: str) -> str:
@@ -186,7 +184,6 @@ def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str, Any]
     if not isinstance(value, (dict, list, tuple, Mapping)):  # in this order, as the last one is slow to ask
         return value
     members: list[Any] = []
-    changed = False
     for name, member in _named_members(value):
         secret_kind = kind(name, member)
         # Neither null nor "" nor a truth value tells anything: {"token": null, "use_password": true}.
@@ -194,9 +191,6 @@ def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str, Any]
             members.append(_rewritten(member, text, kind))
         else:
             members.append(f"[redacted:{secret_kind}]")
-        changed = changed or members[-1] is not member
-    if not changed:
-        return cast("Any", value)
     if isinstance(value, Mapping):
         return dict(zip(cast("Mapping[str, Any]", value), members, strict=True))
     return members

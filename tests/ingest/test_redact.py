@@ -42,12 +42,7 @@ def test_arguments_are_secret_by_their_name():
 
 def test_empty_secrets_stay_empty():
     clean = run_with(password="", token=None, secret=False)
-    assert Redactor()(clean) is clean or Redactor()(clean) == clean
-
-
-def test_a_run_without_secrets_is_the_same_object():
-    run = run_with("hello", "done", user="ann")
-    assert Redactor()(run) is run
+    assert Redactor()(clean) == clean
 
 
 def test_own_rules_are_added_to_the_default_ones():

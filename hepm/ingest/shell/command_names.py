@@ -9,10 +9,9 @@ from functools import lru_cache
 from itertools import dropwhile
 from typing import Final
 
-from hepm.ingest.records import with_calls, with_turns
 from hepm.ingest.redact import default_redactor
 from hepm.ingest.shell.parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
-from hepm.types import ToolCall, ToolName, Trajectory
+from hepm.types import ToolName, Trajectory, Turn
 
 _READ: Final = 2_000  # characters: the rest of a longer command is a heredoc or a list of files
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=|\$env:")
@@ -61,13 +60,11 @@ def command_name(name: ToolName, arguments: object) -> ToolName:
 
 def with_command_names(run: Trajectory) -> Trajectory:
     """The run with its shell calls named by their programs."""
-
-    def with_name(call: ToolCall) -> ToolCall:
-        if call.name not in SHELLS:
-            return call
-        return replace(call, name=command_name(call.name, call.arguments))
-
-    return with_turns(run, lambda turn: with_calls(turn, with_name))
+    turns: list[Turn] = []
+    for turn in run.turns:
+        calls = [replace(call, name=command_name(call.name, call.arguments)) for call in turn.calls]
+        turns.append(replace(turn, calls=tuple(calls)))
+    return replace(run, turns=tuple(turns))
 
 
 @lru_cache(maxsize=4096)
