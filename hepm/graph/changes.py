@@ -146,17 +146,15 @@ def _under_own_names(
     write: Transaction, new: Sequence[RunRecord], vectors: TextVectors, replay: RecordParser
 ) -> tuple[Sequence[RunRecord], TextVectors]:
     """Runs that use an alias, read again with the tools' own names; and the vectors of all texts."""
-    records = [run.record for run in new if not write.aliases.keys().isdisjoint(run.calls)]
-    if not records:
+    if not any(name in write.aliases for run in new for name in run.calls):
         return new, vectors
-    again, more = readable(write, records, replay)
+    again, more = readable(write, [run.record for run in new], replay)
     renamed = {run.id: run for run in again}
     runs: list[RunRecord] = []
     for run in new:
-        if run.id in renamed:
-            runs.append(renamed[run.id]._replace(digest=run.digest, tools=run.tools))
-        else:
-            runs.append(run)
+        # Its digest and its tools are those of the file.
+        own = renamed.get(run.id, run)
+        runs.append(own._replace(digest=run.digest, tools=run.tools))
     return runs, {**vectors, **more}
 
 

@@ -193,15 +193,13 @@ class Store(ABC):
         self.write(namespace, work)
 
     def copy_tools(self, rows: Sequence[ToolRow], *, namespace: str, replay: RecordParser) -> None:
-        """Set everything about tools but their counts, as another store holds it; nothing if that is so already."""
-        stored = {row._replace(calls=0, errors=0) for row in self.tools(namespace=namespace)}
-        different = [row for row in rows if row._replace(calls=0, errors=0) not in stored]
-        if not different:
-            return
+        """Set everything about tools but their counts, as another store holds it."""
 
         def work(write: Transaction) -> None:
-            write.copy_tools([row._replace(aliases=()) for row in different])
-            for row in different:
+            # Aliases are added one by one, as runs are counted anew with each.
+            before = {tool.name: tool.aliases for tool in write.tools()}
+            write.copy_tools([row._replace(aliases=before.get(row.name, ())) for row in rows])
+            for row in rows:
                 for alias in row.aliases:
                     add_alias(write, alias, row.name, replay)
             write.note_change(everything=True)

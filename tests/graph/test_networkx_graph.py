@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,34 +107,6 @@ def test_a_graph_is_its_caller_s_own_and_the_next_one_has_what_came_also_of_anot
         assert memory.graph(c=0).edges["look", "buy"]["weight"] == 1
 
 
-def test_a_graph_that_followed_changes_is_that_of_a_memory_that_reads_afresh(tmp_path: Path) -> None:
-    changes: list[Callable[[Memory], object]] = [
-        lambda memory: memory.ingest([trajectory("new", "look", "buy", "drop", goal="a red lamp")]),
-        lambda memory: memory.ingest([trajectory("again", "look", "buy", "drop", goal="a red lamp", ended_at=9.0)]),
-        lambda memory: memory.forget(trajectory="new"),
-        lambda memory: memory.rebuild(),
-    ]
-    with Memory.open(tmp_path) as memory:
-        taught(memory)
-        for change in changes:
-            memory.graph(labels=GRAPH_LABELS)
-            change(memory)
-            with Memory.open(tmp_path) as fresh:
-                mine, theirs = memory.graph(labels=GRAPH_LABELS), fresh.graph(labels=GRAPH_LABELS)
-                assert list(mine.nodes(data=True)) == list(theirs.nodes(data=True))
-                assert nx.utils.graphs_equal(mine, theirs)
-
-
-def test_the_uses_of_a_lesson_are_those_of_now(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        former = taught(memory).graph(labels=["Principle"])
-        ((node, known),) = former.nodes(data=True)
-        memory.lessons.store.lessons.show("won", [node[1]], namespace="default")
-        memory.refresh()
-        assert known["shown"] == 0
-        assert memory.graph(labels=["Principle"]).nodes[node]["shown"] == 1
-
-
 @pytest.mark.parametrize("labels", ["Tool", ["Tol"], ["Tool", "Trajectory"]])
 def test_labels_that_no_node_has_are_refused_with_those_that_nodes_have(tmp_path: Path, labels: Any) -> None:
     with Memory.open(tmp_path) as memory, pytest.raises(InputError, match="Tool, State, Experience, Principle, Notes"):
@@ -151,8 +122,3 @@ def test_a_graph_of_tools_is_written_as_graphml_and_read_back(tmp_path: Path) ->
             dict(memory.graph().nodes(data=True)),
             dict(memory.graph().adj),
         )
-
-
-def test_an_empty_namespace_is_an_empty_graph(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        assert len(memory.graph(namespace="nobody", labels=GRAPH_LABELS)) == 0

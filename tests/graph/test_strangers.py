@@ -41,9 +41,7 @@ def hint(memory: Memory) -> str:
     "hostile",
     [
         {"success": None, "model": "m0"},
-        {"success": None, "token": "eve"},
         {"token": "eve"},
-        {"ended_at": 4_102_444_800.0},
         {"ended_at": 4_102_444_800.0, "token": "eve"},
     ],
 )

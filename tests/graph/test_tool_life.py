@@ -167,3 +167,12 @@ def test_every_store_knows_the_latest_outcomes_of_a_tool_in_the_order_in_which_r
     store.add_alias("find", "open", namespace=NS, replay=Shelf().replay)
     assert store.latest_outcomes(["find", "open"], namespace=NS) == {"find": "", "open": "100"}
     sound(store)
+
+
+def test_a_copied_description_takes_no_other_name_of_the_tool_away(store: Store) -> None:
+    replay = fill(store, *RUNS).replay
+    store.add_alias("find", "search", namespace=NS, replay=replay)
+    (row,) = [tool for tool in store.tools(namespace=NS) if tool.name == "search"]
+    store.copy_tools([row._replace(description="looks it up")], namespace=NS, replay=replay)
+    assert store.marks(namespace=NS).aliases == {"find": "search"}
+    sound(store)
