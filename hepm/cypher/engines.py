@@ -126,7 +126,7 @@ def _explained(timeout_s: float) -> Generator[None]:
         elif "AccessMode" in code or "ReadOnly" in code or "read access mode" in message:
             message = "the query would write, and queries only read."
         else:
-            message = "Neo4j cannot answer that: " + message.replace('"EXPLAIN ', '"') + f" [{code}]"
+            message = f"Neo4j cannot answer that: {message} [{code}]"
         raise QueryError(message) from error
 
 
@@ -147,11 +147,13 @@ def _check(text: str, procedures: Sequence[str]) -> str:
             "ingest, import and forget."
         )
     if _LOADS.search(plain):
-        raise QueryError("LOAD reads files, and a query only the graph.")
+        raise QueryError("LOAD reads files, and a query only the graph; a name is written `load`.")
     for name in _CALLS.findall(plain):
         if name.lower() not in map(str.lower, procedures):
             known = ", ".join(procedures)
-            raise QueryError(f"of procedures a query may CALL those that only read ({known}), not {name}.")
+            raise QueryError(
+                f"of procedures a query may CALL those that only read ({known}), not {name}; a name is written `call`."
+            )
     return plain
 
 
@@ -173,7 +175,7 @@ _END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"  # between the texts of a list in a ce
 _TYPES: Final = {"string": "STRING", "integer": "INT64", "float": "DOUBLE", "boolean": "BOOLEAN", "strings": "STRING[]"}
 
 Rows: TypeAlias = Iterable[tuple[Table, Iterable[Sequence[object]]]]
-"""Tables of the model with their rows (see `hepm.graph.sqlite.projection`); one may come in parts."""
+"""Tables of the model in their order, with their rows (see `hepm.graph.sqlite.projection`)."""
 
 
 class Projection(contextlib.AbstractContextManager["Projection"]):
@@ -302,13 +304,11 @@ def _fill(file: Path, scratch: Path, tables: Rows) -> None:
     try:
         for name, properties in PROPERTIES.items():
             connection.execute(_create(name, properties))
-        files = {table: scratch / f"{number}.csv" for number, table in enumerate(TABLES)}
-        for table, rows in tables:
-            with files[table].open("a", encoding="utf-8", newline="") as csv:
+        for table, rows in tables:  # relationships find their nodes there
+            lines = scratch / "table.csv"
+            with lines.open("w", encoding="utf-8", newline="") as csv:
                 csv.writelines(map(_line, rows))
-        for table in TABLES:  # relationships find their nodes there
-            if files[table].exists():
-                connection.execute(_copy(table, files[table]))
+            connection.execute(_copy(table, lines))
         connection.execute("CHECKPOINT")
     finally:
         connection.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -523,24 +523,17 @@ class Memory(OpenedMemory):
         """Counts of what a namespace holds."""
         return self.store.totals(namespace=namespace)
 
-    def graph(
-        self, *, namespace: str = DEFAULT_NAMESPACE, labels: Collection[str] = ("Tool",), c: float = 1.0
-    ) -> nx.DiGraph[Any]:
-        """The graph of this moment as a NetworkX graph, made anew at each call.
+    def graph(self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0) -> nx.DiGraph[Any]:
+        """The tools of this moment as a NetworkX graph, made anew at each call.
 
-        Labels, types and properties are those of docs/reference/graph-model.md: a node has its `label`, an edge its
-        `type`. A tool is a node by its name, any other a pair of label and id.
+        A tool is a node by its name. Properties are those of docs/reference/graph-model.md.
 
         Args:
-            labels: Of the nodes: of "Tool", "State", "Experience", "Principle" and "Notes".
-            c: Weight of efficiency in the `weight` of edges (see `hepm.graph.weights`).
-        Raises:
-            InputError: there is no such label, or no such c.
+            c: Weight of efficiency in the `weight` of edges (see `hepm.graph.weights`); InputError if it is none.
         """
         from hepm.graph.mirror.networkx_graph import networkx_graph
 
-        lessons = self.mirrors.lessons(namespace)
-        return networkx_graph(self.mirror(namespace), lessons, labels, c=c, revision=self.mirrors.revision)
+        return networkx_graph(self.mirror(namespace), c=c, revision=self.mirrors.revision)
 
     def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
         """The namespace's graph as policies see it."""
