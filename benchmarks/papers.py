@@ -31,7 +31,6 @@ ROOT = Path(__file__).parent.parent
 TABLES = ROOT / "docs" / "tables"
 HEPM = Path(sys.executable).with_name("hepm")
 H_EPM_ARMS = "off,explicit,implicit,no-weight,no-state,no-adapt,gnn4plan,toolnet"
-EVOLVER_ARMS = "off,react,tagged-alone,tagged"
 PARCELS = "tests.lab.bench.parcels:split_parcels"
 CLERK, GOLD = "clerk", "gold"
 
@@ -76,15 +75,6 @@ TABLES_MADE = (
         GOLD,
         [["bench", "functions", "--rounds", "5", "--memory", "{folder}/functions.hepm"]],
         ["--rounds", "2", "--rollouts", "3"],
-    ),
-    ScriptedTable(
-        "evolver-questions",
-        "EvolveR, tables 1 and 3: questions by agent, with search of principles and without",
-        "exact match and F1 of each agent, and that the four differ in format and search alone",
-        "whether principles help: without a model the agent replays right searches and never searches principles",
-        GOLD,
-        [["bench", "questions", "--arms", EVOLVER_ARMS]],
-        ["--tasks", "8"],
     ),
 )
 

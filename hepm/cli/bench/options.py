@@ -13,7 +13,7 @@ from hepm.types import Object
 if TYPE_CHECKING:
     from hepm.llm import Endpoint
 
-LearnFrom: TypeAlias = Literal["train", "judged", "online", "online-judged"]
+LearnFrom: TypeAlias = Literal["train", "online", "online-judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ learning_options = options_as(
     option("--namespace -n", "The partition of --memory. Default: its only one, else default.", default=""),
     option(
         "--learn-from",
-        "Learn from runs on other tasks (train), or from earlier runs of the arm (online). In judged and online-judged "
-        "the model labels the runs, not the environment. Default: train.",
+        "Learn from runs on other tasks (train), or from earlier runs of the arm (online). In online-judged the model "
+        "labels the runs, not the environment. Default: train.",
         one_of=get_args(LearnFrom),
     ),
     option(

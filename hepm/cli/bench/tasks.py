@@ -36,7 +36,7 @@ def tasks_bench(command: BenchCommand) -> Bench:
         arms,
         turns=MAX_TURNS,
         learn="online" if learn_from.startswith("online") else "train",
-        judge=learn_from.endswith("judged"),
+        judge=learn_from == "online-judged",
         embedder=embedder,
         trials=command.trials or 1,
         rollouts=learning.rollouts or 0,

@@ -12,7 +12,6 @@ from threading import Event
 from typing import Any, Final
 
 from hepm.agents.loop import ChatModel, Complete
-from hepm.agents.tagged import NO_SEARCH
 from hepm.agents.wire import Object
 from hepm.errors import LlmError
 from hepm.lab.bench.folder import Folder, Key
@@ -176,16 +175,6 @@ def _none(body: Object) -> Object:
     return completion("")
 
 
-def _in_tags(step: Object) -> Object:
-    """A completion as a `TaggedAgent` reads it, which is offered no tools."""
-    message = step["choices"][0]["message"]
-    if not message.get("tool_calls"):
-        return completion(f"<think>Nothing is missing.</think><answer>{message['content'] or 'Done.'}</answer>")
-    function = message["tool_calls"][0]["function"]
-    action = f"<search_knowledge>{function['name']} {function['arguments']}</search_knowledge>"
-    return completion(f"<think>I call {function['name']}.</think>{action}")
-
-
 def _gold(task: Task) -> Complete:
     """The gold actions of a task one after another, then nothing."""
     steps = _gold_steps(task)
@@ -194,15 +183,9 @@ def _gold(task: Task) -> Complete:
         if body.get("tool_choice") == "none":
             return completion("No")  # asked whether a summary is due
         done = sum(message["role"] == "assistant" for message in body["messages"])
-        step = completion("")
-        # Without a search, the answer is all that is left to say.
-        if steps and str(body["messages"][0].get("content")).endswith(NO_SEARCH):
-            step = steps[-1]
-        elif done < len(steps):
-            step = steps[done]
-        if "tools" not in body:
-            return _in_tags(step)
-        return step
+        if done < len(steps):
+            return steps[done]
+        return completion("")
 
     return complete
 

@@ -6,12 +6,11 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from threading import Lock, Timer
+from threading import Lock
 from typing import Any, Final
 
 from hepm.agents.loop import ChatModel
@@ -23,8 +22,6 @@ from hepm.llm import Endpoint
 from hepm.types import Object, Tool, ToolCall, Turn
 
 _SERVE: Final = Path(__file__).with_name("backends") / "serve.py"
-_LIMIT_S: Final = 300.0
-"""How long a request may take, without the time in which a model is asked."""
 # A hash seed, so that sets keep their order; no request to the network for prices of models.
 _OURS: Final = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
@@ -48,7 +45,7 @@ class Worker:
         """What a function of the backend returns, which may ask a model. Raises what the model raises.
 
         Raises:
-            EpisodeError: it raised, or the process ended or took too long; the latter two end the process.
+            EpisodeError: it raised, or the process ended.
         """
         message: Object = {"do": do, "with": arguments}
         problem: Exception | None = None
@@ -71,22 +68,12 @@ class Worker:
     def _exchange(self, message: Object, do: str) -> Object:
         assert self._process.stdin
         assert self._process.stdout
-        # Killing the process ends the blocking read below.
-        timer = Timer(_LIMIT_S, self._process.kill)
-        timer.start()
-        began = time.monotonic()
         try:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
             return json.loads(self._process.stdout.readline())
         except (OSError, ValueError) as error:
-            slow = time.monotonic() - began >= _LIMIT_S
-            why = self._end()
-            if slow:
-                why = f"no answer in {_LIMIT_S:g} s"
-            raise EpisodeError(f"the process of {self._name} ended during {do} ({why})") from error
-        finally:
-            timer.cancel()
+            raise EpisodeError(f"the process of {self._name} ended during {do} ({self._end()})") from error
 
     @property
     def pid(self) -> int:
@@ -101,11 +88,7 @@ class Worker:
     def _end(self) -> str:
         """End the process; returns its last words."""
         self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        self._process.communicate()
         with self._log:
             self._log.seek(0)
             lines = self._log.read().decode("utf-8", "replace").strip().splitlines()

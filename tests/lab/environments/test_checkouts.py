@@ -33,9 +33,8 @@ def steps() -> Iterator[WorkerEnvironment]:
 
 @pytest.fixture
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerEnvironment]:
-    """The stand-in, which needs no package; a model plays the user, and there is no key for a paid service."""
+    """The stand-in, which needs no package; a model plays the user."""
     monkeypatch.setenv("HEPM_USER_MODEL", "user")
-    monkeypatch.delenv("RAPID_API_KEY", raising=False)
     environment = published.published("toolsandbox", "user", TOOLSANDBOX)
     environment._package = replace(published.BENCHMARKS["toolsandbox"][0], source=TOOLSANDBOX, requirements=())
     yield environment
@@ -78,24 +77,21 @@ def test_acebench_is_won_where_all_attributes_are_equal_and_by_nothing_else(step
     assert first.request.startswith("Switch the lamp on")
     assert first.system.startswith("You look after a lamp.")
     for task in (first, second):
-        assert play(steps, task, gold=True)[:2] == (1, {"process": 1, "process_published": 1})
+        assert play(steps, task, gold=True)[:2] == (1, {"process": 1})
         assert play(steps, task, gold=True) == play(steps, task, gold=True)
-        assert play(steps, task, gold=False)[:2] == (0, {"process": 0, "process_published": 0})
+        assert play(steps, task, gold=False)[:2] == (0, {"process": 0})
     on, red = ("switch", {"on": True}), ("paint", {"colour": "red"})
     reward, scores = ended_with(steps, 0, on, red, ("note", {"text": "Ada"}))
     assert reward == 0  # on and colour are right, the note is not
-    assert scores == {"process": pytest.approx(2 / 3), "process_published": pytest.approx(2 / 3)}
+    assert scores == {"process": pytest.approx(2 / 3)}
 
 
-def test_process_accuracy_by_hand_in_order_and_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_accuracy_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", ACEBENCH)
     from hepm.lab.environments.backends import acebench_backend
 
-    # Ideal a, b, c, d; called a, c, d. In order: 3 of 4. The authors find a, look for b to the end, and stop: 1 of 4.
     assert acebench_backend.in_order([*"abcd"], [*"acd"]) == 0.75
-    assert acebench_backend.as_published([*"abcd"], [*"acd"]) == 0.25
     assert acebench_backend.in_order([*"abcd"], [*"dcba"]) == 0.25
-    assert acebench_backend.as_published([*"ab"], [*"xaxb"]) == 1
     assert acebench_backend.calls_of("[note(text='Ada's lamp'), a(b=[1, {'c': True}])] ") == [
         ("note", {"text": "Ada's lamp"}), ("a", {"b": [1, {"c": True}]}),
     ]  # fmt: skip
@@ -104,7 +100,7 @@ def test_process_accuracy_by_hand_in_order_and_as_published(monkeypatch: pytest.
 def test_of_several_ideal_sequences_the_best_counts(steps: WorkerEnvironment) -> None:
     # Ideal: paint, off; or on, off, paint. Called on, off: one of two, and two of three.
     _, scores = ended_with(steps, 1, ("switch", {"on": True}), ("switch", {"on": False}))
-    assert scores == {"process": pytest.approx(2 / 3), "process_published": pytest.approx(2 / 3)}
+    assert scores == {"process": pytest.approx(2 / 3)}
 
 
 def test_a_call_that_acebench_cannot_make_is_told_to_the_agent(steps: WorkerEnvironment) -> None:
