@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass, replace
@@ -80,6 +81,7 @@ class Client:
         # OpenAI's reasoning models know the longer name alone, old servers the shorter one.
         self._refused = frozenset({"max_tokens" if endpoint.base_url == OPENAI_URL else "max_completion_tokens"})
         self._lock = Lock()  # held while the ledger or what is known of the endpoint is used
+        self._asking: defaultdict[str, Lock] = defaultdict(Lock)  # by the key of a question; held while it is asked
 
     def __enter__(self) -> Self:
         return self
@@ -139,20 +141,24 @@ class Client:
             return None
 
     def _result(self, question: Question[T]) -> AnswerOrFailure[T]:
-        """Find the answer, or ask."""
-        paid_before = self._find(question)
-        if paid_before:
-            self.budget.add_paid_before()
-            return paid_before
-        try:
-            value, paid = self._ask(question)
-        except EndpointRefusedError:  # it will answer no other question either
-            raise
-        except LlmError as error:
-            return Failed(question, error)
+        """Find the answer, or ask. Of equal questions one is asked, so that what was kept is what was used."""
+        key = question.key(self.endpoint.model)
         with self._lock:
-            self._ledger.put(question.key(self.endpoint.model), paid)
-        return Answered(question, value, paid_before=False)
+            asking = self._asking[key]
+        with asking:
+            paid_before = self._find(question)
+            if paid_before:
+                self.budget.add_paid_before()
+                return paid_before
+            try:
+                value, paid = self._ask(question)
+            except EndpointRefusedError:  # it will answer no other question either
+                raise
+            except LlmError as error:
+                return Failed(question, error)
+            with self._lock:
+                self._ledger.put(key, paid)
+            return Answered(question, value, paid_before=False)
 
     def _ask(self, question: Question[T]) -> tuple[T, PaidAnswer]:
         text, used = self._exchange(question, question.messages, schema_shown=False)
