@@ -22,6 +22,7 @@ from hepm.ingest.formats import (
     litellm,
     otlp,
     programs,
+    state_bench,
     tau,
     tau2,
 )
@@ -36,6 +37,7 @@ READERS: Final = (
     exported.READER,
     tau.READER,
     tau2.READER,
+    state_bench.READER,
     atif.READER,
     bfcl.READER,
     codex.READER,

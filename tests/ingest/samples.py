@@ -22,6 +22,9 @@ SIMULATION: Record = TAU2["simulations"][0]
 TAU2["simulations"] = [SIMULATION]
 AGENTDOJO: Record = values("agentdojo", "attacked.json")
 ATIF: Record = values("atif", "trajectory.json")
+STATE_BENCH: Record = values(
+    "state-bench", "datasets", "train_task_trajectories", "customer_support", "7-broken_lamp.json"
+)
 BFCL_QUESTION: Record = values("bfcl", "BFCL_v4_multi_turn_base.json")[0]
 
 ONE_DOCUMENT: dict[str, Any] = {
@@ -29,6 +32,7 @@ ONE_DOCUMENT: dict[str, Any] = {
     "tau": [TAU],
     "tau2": TAU2,
     "agentdojo": AGENTDOJO,
+    "state-bench": {**STATE_BENCH, "task_id": "7-broken_lamp"},
     "atif": ATIF,
 }
 """One run of each format that fits in one JSON document."""

@@ -23,6 +23,7 @@ Item = tuple[str, Trajectory | Rejection]
 READ = {
     "agentdojo": 15221,
     "bfcl-multi-turn": 800,
+    "state-bench": 200,
     "tau-bench": 315,
     "tau-bench-avaljotsingh": 100,
     "tau2-bench": 729,
@@ -33,6 +34,7 @@ READ = {
 SUCCEEDED = {
     "agentdojo": 6700,
     "bfcl-multi-turn": 800,
+    "state-bench": 0,
     "tau-bench": 162,
     "tau-bench-avaljotsingh": 73,
     "tau2-bench": 440,
@@ -42,11 +44,11 @@ SUCCEEDED = {
 REJECTED = {
     ("acebench", "no reader knows it"): 4,
     ("agentdojo", "the run holds no messages"): 207,
-    ("state-bench", "no reader knows it"): 201,
+    ("state-bench", "no reader knows it"): 1,
     ("tau-bench", "no reader knows it"): 2,
     ("tau2-bench", "no reader knows it"): 9,
 }
-"""STATE-Bench, definitions of tasks, splits of tasks and dialogues kept as one text are files without recorded runs."""
+"""Definitions of tasks, splits of tasks and dialogues kept as one text are files without recorded runs."""
 
 
 @pytest.fixture(scope="module")
