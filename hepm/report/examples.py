@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, product
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Self
 
 from hepm.evidence.decisions import CallPlace, LabelledRun
 from hepm.evidence.rules import ToolRule
@@ -15,8 +15,6 @@ from hepm.graph.rows import RunAbout
 from hepm.ingest.transitions import SUMMARY_TOOL, tool_names
 from hepm.text import FUNCTION_WORDS, cut, on_one_line
 from hepm.types import START, ToolCall, ToolName, Trajectory
-
-Side: TypeAlias = Literal["failed", "worked"]
 
 SHOWN_RUNS: Final = 2
 """Runs of each side that a fork names."""
@@ -43,13 +41,11 @@ class ShownRun:
 
 
 @dataclass(frozen=True, slots=True)
-class ForkStep:
+class RunStep:
     """What a run did at a fork: the last call before, "" at the start, and its own, each with the beginning of its
     result.
     """
 
-    side: Side
-    run: ShownRun
     before: str
     call: str
 
@@ -105,7 +101,7 @@ def put_alike_first(failed: list[RunAbout], worked: list[RunAbout]) -> None:
         worked.sort(key=lambda run: run != counterpart)
 
 
-def step_of(side: Side, shown: ShownRun, run: Trajectory, place: CallPlace, tool: ToolName) -> ForkStep:
+def step_of(run: Trajectory, place: CallPlace, tool: ToolName) -> RunStep | None:
     """What a run did where it called a tool at a place; at its first call of the tool, if none is at that place."""
     step = None
     before: dict[ToolName, ToolCall] = {}
@@ -115,11 +111,11 @@ def step_of(side: Side, shown: ShownRun, run: Trajectory, place: CallPlace, tool
         here = place.tool == max(before, default=START)
         if tool in calls and (step is None or here):
             last = before.get(place.tool)
-            step = ForkStep(side, shown, _with_result(last) if last else "", _with_result(calls[tool]))
+            step = RunStep(_with_result(last) if last else "", _with_result(calls[tool]))
             if here and place.failed == any(call.error for call in before.values()):
                 return step
         before = calls or before
-    return step or ForkStep(side, shown, "", tool)
+    return step
 
 
 def _with_result(call: ToolCall) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from hepm.evidence.decisions import LabelledRun
@@ -21,9 +21,8 @@ from hepm.ingest.redact import Redactor
 from hepm.report.examples import (
     LOOKED_AT,
     SHOWN_RUNS,
-    ForkStep,
+    RunStep,
     ShownRun,
-    Side,
     charged_ids,
     put_alike_first,
     runs_to_show,
@@ -32,7 +31,7 @@ from hepm.report.examples import (
 )
 from hepm.report.latest import readable_runs
 from hepm.text import NAME_CHARS, day_of
-from hepm.types import USER, ToolName
+from hepm.types import USER, ToolName, Trajectory
 
 MOST_FORKS: Final = 50
 SURELY_LOST: Final = 1
@@ -53,12 +52,14 @@ class ToolTally:
         worked: Those for which it was right; something later may have lost them.
         called: All of them.
         shown: Some to open: of a mistake failed ones, else such that worked.
+        step: What the first of these did there; of the first mistake and of the first way, where it can be read.
     """
 
     tool: ToolName
     worked: int
     called: int
     shown: tuple[ShownRun, ...] = ()
+    step: RunStep | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,6 @@ class Fork:
         when: When its lost runs ended: "since 2026-03-01, last on 2026-04-02"; "" if that is unknown.
         models, environments: Of the lost runs, the one with most of them first.
         line: What a file for agents says of it; "" where it says nothing.
-        steps: Of a run that failed and of one that went on otherwise, as alike as there are, where they can be read.
     """
 
     id: str
@@ -93,7 +93,6 @@ class Fork:
     models: tuple[str, ...]
     environments: tuple[str, ...]
     line: str
-    steps: tuple[ForkStep, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -130,10 +129,16 @@ def forks_of(
     about = store.about_runs(sorted(named), namespace=namespace)
     by_id = {run.id: run for run in runs}
     kept = [rule for rule in kept if not rule.family or _is_of_one_task(rule, about)]
-    forks = [_fork(rule, about, by_id) for rule in kept]
+    shown = [_shown(rule, about, by_id) for rule in kept]
+    read: dict[str, Trajectory] = {}
     if runs:
-        forks = _with_steps(forks, kept, store, namespace)
-    return tuple(forks)
+        redactor = Redactor()
+        firsts: set[str] = set()
+        for rule, by_tool in zip(kept, shown, strict=True):
+            for tool in (rule.worse[0], *list(by_tool)[len(rule.worse) :][:1]):
+                firsts.update(run.id for run in by_tool[tool][:1])
+        read = {run.id: redactor(run) for run in readable_runs(store, sorted(firsts), namespace=namespace)}
+    return tuple([_fork(rule, by_tool, about, read) for rule, by_tool in zip(kept, shown, strict=True)])
 
 
 def _costliest(rules: Iterable[ToolRule]) -> list[ToolRule]:
@@ -179,11 +184,30 @@ def _is_of_one_task(rule: ToolRule, about: Mapping[str, RunAbout]) -> bool:
     return not shared or sum(shared) >= _ALIKE * len(shared)
 
 
-def _fork(rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, LabelledRun]) -> Fork:
+def _shown(
+    rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, LabelledRun]
+) -> dict[ToolName, list[RunAbout]]:
+    """The runs to open of each mistake, and then of each way."""
     ways = [rule.better] if rule.better else _ways_without_a_better(rule)
     shown = {tool: runs_to_show(rule, tool, about, runs) for tool in (*rule.worse, *ways)}
     if ways:
         put_alike_first(shown[rule.worse[0]], shown[ways[0]])
+    return shown
+
+
+def _fork(
+    rule: ToolRule,
+    shown: Mapping[ToolName, Sequence[RunAbout]],
+    about: Mapping[str, RunAbout],
+    read: Mapping[str, Trajectory],
+) -> Fork:
+    tallies: list[ToolTally] = []
+    for tool, of_tool in shown.items():
+        step = None
+        if of_tool and of_tool[0].id in read:
+            step = step_of(read[of_tool[0].id], rule.place, tool)
+        counted, named = rule.runs[tool], tuple(map(ShownRun.of, of_tool[:SHOWN_RUNS]))
+        tallies.append(ToolTally(tool, len(counted.worked), counted.called, named, step))
     ids = charged_ids(rule)
     charged = [about[id] for id in ids if id in about]
     (principle,) = next_tools([rule])
@@ -197,8 +221,8 @@ def _fork(rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, Labe
         where=where,
         after=rule.place.tool,
         task=task,
-        mistakes=tuple([_tally(rule, tool, shown[tool]) for tool in rule.worse]),
-        ways=tuple([_tally(rule, tool, shown[tool]) for tool in ways]),
+        mistakes=tuple(tallies[: len(rule.worse)]),
+        ways=tuple(tallies[len(rule.worse) :]),
         stands_out=bool(rule.better),
         lost=rule.lost,
         lost_runs=dict.fromkeys(ids, rule.lost.number / max(len(ids), 1)),
@@ -207,16 +231,6 @@ def _fork(rule: ToolRule, about: Mapping[str, RunAbout], runs: Mapping[str, Labe
         environments=_most_common(run.environment for run in charged),
         line=line,
     )
-
-
-def _tally(rule: ToolRule, tool: ToolName, runs: Iterable[RunAbout]) -> ToolTally:
-    # Of other requests, if there are any.
-    by_request: dict[str, ShownRun] = {}
-    for run in runs:
-        shown = ShownRun.of(run)
-        by_request.setdefault(shown.request or shown.id, shown)
-    of_tool = rule.runs[tool]
-    return ToolTally(tool, len(of_tool.worked), of_tool.called, tuple(by_request.values())[:SHOWN_RUNS])
 
 
 def _ways_without_a_better(rule: ToolRule) -> list[ToolName]:
@@ -228,32 +242,6 @@ def _ways_without_a_better(rule: ToolRule) -> list[ToolName]:
         if worked >= max(_FEWEST_OTHERS, worst * called, called / 2):
             ways.append((-worked, tool))
     return [tool for _, tool in sorted(ways)[:_OTHERS]]
-
-
-def _with_steps(forks: Sequence[Fork], rules: Sequence[ToolRule], store: Store, namespace: str) -> list[Fork]:
-    """Forks with what the first run of either side did there, without secrets."""
-    ids = [run.id for fork in forks for _, _, run in _sides(fork)]
-    redactor = Redactor()
-    runs = {run.id: redactor(run) for run in readable_runs(store, ids, namespace=namespace)}
-    complete: list[Fork] = []
-    for fork, rule in zip(forks, rules, strict=True):
-        steps: list[ForkStep] = []
-        for side, tool, shown in _sides(fork):
-            if shown.id in runs:
-                steps.append(step_of(side, shown, runs[shown.id], rule.place, tool))
-        complete.append(replace(fork, steps=tuple(steps)))
-    return complete
-
-
-def _sides(fork: Fork) -> list[tuple[Side, ToolName, ShownRun]]:
-    """The run of either side whose step is shown, with the tool that it called."""
-    sides: list[tuple[Side, ToolName, ShownRun]] = []
-    tallies: list[tuple[Side, Sequence[ToolTally]]] = [("failed", fork.mistakes[:1]), ("worked", fork.ways[:1])]
-    for side, found in tallies:
-        for tally in found:
-            for shown in tally.shown[:1]:
-                sides.append((side, tally.tool, shown))
-    return sides
 
 
 def _when(runs: Iterable[RunAbout]) -> str:

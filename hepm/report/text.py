@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
+from hepm.report.examples import REQUEST_CHARS, ShownRun
 from hepm.report.forks import Fork
 from hepm.report.rows import ReportRow, ReportSection
 from hepm.text import CUT, cut, in_markdown, on_one_line
@@ -80,22 +81,20 @@ def _fork_lines(fork: Fork) -> list[str]:
     if fork.models:
         about.append(f"of {', '.join(fork.models[:_MODELS])}")
     rows = [f"{fork.lost} lost {fork.where}", fork.counts, "; ".join(filter(None, about))]
-    for step in fork.steps:
-        run = _short(step.run.id)
-        if step.run.request:
-            run += f', "{cut(step.run.request, _REQUEST_CHARS)}"'
-        before = f"{step.before} → " if step.before else ""
-        rows.append(f"{step.side}: {run}: {before}{step.call}")
+    for side, tallies in (("failed", fork.mistakes), ("worked", fork.ways)):
+        for tally in tallies[:1]:
+            if tally.step is not None:
+                before = f"{tally.step.before} → " if tally.step.before else ""
+                rows.append(f"{side}: {_named(tally.shown[0], _REQUEST_CHARS)}: {before}{tally.step.call}")
     return [row for row in rows if row]
 
 
-def _short(id: str) -> str:
-    return id if len(id) <= _ID_CHARS else id[: _ID_CHARS - 1] + CUT
+def _named(run: ShownRun, request_chars: int = REQUEST_CHARS) -> str:
+    """A run by its id, cut, and its request: 'desk-7, "return the lamp"'."""
+    id = run.id if len(run.id) <= _ID_CHARS else run.id[: _ID_CHARS - 1] + CUT
+    return f'{id}, "{cut(run.request, request_chars)}"' if run.request else id
 
 
 def _with_run(row: ReportRow) -> list[str]:
     """A row as text, with the first of its runs."""
-    lines = row.lines
-    for run in row.runs[:1]:
-        lines.append(f'run {_short(run.id)}, "{run.request}"' if run.request else f"run {_short(run.id)}")
-    return lines
+    return [*row.lines, *[f"run {_named(run)}" for run in row.runs[:1]]]

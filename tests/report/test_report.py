@@ -69,16 +69,18 @@ def test_a_fork_shows_a_failed_and_a_successful_run_that_are_alike_at_the_step_w
     desk: Memory, found: Report
 ) -> None:
     for fork in found.forks:
-        failed, worked = fork.steps
+        (failed, _), (worked, _) = fork.mistakes[0].shown, fork.ways[0].shown
+        did, did_instead = fork.mistakes[0].step, fork.ways[0].step
+        assert did is not None
+        assert did_instead is not None
         # Both want the same thing away: ten things are asked for.
-        assert failed.run.request.split(",")[0] == worked.run.request.split(",")[0]
-        assert failed.run == fork.mistakes[0].shown[0]
-        assert failed.before.startswith("get_order(id=")
-        assert f'"status": "{fork.where.split()[-1]}"' in failed.before
-        assert failed.call.startswith(f"{fork.mistakes[0].tool}(id=")
-        assert worked.call.startswith(f"{fork.ways[0].tool}(id=")
+        assert failed.request.split(",")[0] == worked.request.split(",")[0]
+        assert did.before.startswith("get_order(id=")
+        assert f'"status": "{fork.where.split()[-1]}"' in did.before
+        assert did.call.startswith(f"{fork.mistakes[0].tool}(id=")
+        assert did_instead.call.startswith(f"{fork.ways[0].tool}(id=")
         lines = list(report_lines(found))
-        assert any(failed.run.id in line and failed.before in line and failed.call in line for line in lines)
+        assert any(failed.id in line and did.before in line and did.call in line for line in lines)
 
 
 def test_of_two_runs_side_by_side_both_have_the_same_task_where_there_is_such_a_pair(tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ def test_of_two_runs_side_by_side_both_have_the_same_task_where_there_is_such_a_
         for number, tool in ((300, "cancel_order"), (301, "return_items"))
     ]
     fork = next(fork for fork in report_of(tmp_path, *runs).forks if fork.where.endswith("delivered"))
-    assert [step.run.id for step in fork.steps] == ["desk-300", "desk-301"]
+    assert [tally.shown[0].id for tally in (*fork.mistakes, *fork.ways)] == ["desk-300", "desk-301"]
 
 
 @pytest.fixture(scope="module")
@@ -106,18 +108,18 @@ def test_the_runs_beside_a_fork_were_lost_by_its_call_and_saved_by_the_other_one
     forks = desks.report().forks
     assert len(forks) > 3
     for fork in forks:
-        failed, worked = fork.steps
+        failed, worked = fork.mistakes[0].shown[0], fork.ways[0].shown[0]
         # Of some tasks no run that went right there succeeded in the end.
-        assert runs[worked.run.id].won or not any(runs[shown.id].won for shown in fork.ways[0].shown)
-        assert not runs[failed.run.id].won
-        assert worked.run.id not in fork.lost_runs
+        assert runs[worked.id].won or not any(runs[shown.id].won for shown in fork.ways[0].shown)
+        assert not runs[failed.id].won
+        assert worked.id not in fork.lost_runs
         # What the call cost, as a part of what the costliest call of its run did.
         part: dict[str, float] = {}
         for id in fork.lost_runs:
             missed = {(one.place.tool, tool): one.missed for one in runs[id].decisions for tool in one.tools}
             here = missed.get((fork.after, fork.mistakes[0].tool), 0.0)
             part[id] = here / max(missed.values())
-        assert part[failed.run.id] == max(part.values()), fork.sentence
+        assert part[failed.id] == max(part.values()), fork.sentence
 
 
 def test_the_first_sentence_says_the_sum_of_the_rows_without_what_stands_in_two(desks: Memory) -> None:
@@ -144,7 +146,7 @@ def test_secrets_in_calls_are_not_shown_beside_a_fork(tmp_path: Path) -> None:
         return replace(run, turns=(*turns, replace(last, calls=(replace(call, result="password=hunter2hunter2"),))))
 
     found = report_of(tmp_path, *map(with_key, desk_runs()))
-    assert found.forks[0].steps
+    assert found.forks[0].mistakes[0].step
     assert "hunter2hunter2" not in json.dumps(found.to_json())
 
 

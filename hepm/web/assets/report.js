@@ -7,7 +7,7 @@ const section = (title, note, list, row, kind = "rows") =>
   list.length ? [heading(title, note), make("ol", { class: kind }, ...list.map(row))] : [];
 
 /** One side of a fork: a tool, in how many runs it failed or worked, as a bar, and runs to open, the first with what it did. */
-function side({ tool, worked, called, shown }, failed, step) {
+function side({ tool, worked, called, shown, step }, failed) {
   const count = failed ? called - worked : worked;
   const fill = make("i");
   fill.style.width = `${(100 * count) / Math.max(called, 1)}%`;
@@ -21,7 +21,6 @@ function side({ tool, worked, called, shown }, failed, step) {
 }
 
 function forkRow(fork) {
-  const step = (side) => fork.steps.find((one) => one.side === side);
   const about = [fork.when, fork.models.length ? `of ${fork.models.join(", ")}` : "", fork.environments.join(", ")].filter(Boolean).join(" · ");
   const none = fork.ways.length ? "" : "other calls failed less often, and none of them stands out";
   return make(
@@ -31,8 +30,8 @@ function forkRow(fork) {
     make(
       "div",
       { class: "sides" },
-      make("div", {}, ...fork.mistakes.map((tally, at) => side(tally, true, at ? null : step("failed")))),
-      make("div", {}, ...(fork.stands_out || !fork.ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...fork.ways.map((tally, at) => side(tally, false, at ? null : step("worked"))), ...(none ? [make("p", { class: "none" }, none)] : [])),
+      make("div", {}, ...fork.mistakes.map((tally) => side(tally, true))),
+      make("div", {}, ...(fork.stands_out || !fork.ways.length ? [] : [make("p", { class: "none" }, "no single way stands out:")]), ...fork.ways.map((tally) => side(tally, false)), ...(none ? [make("p", { class: "none" }, none)] : [])),
     ),
     ...(about ? [make("p", { class: "about", dir: "auto" }, about)] : []),
     ...(fork.line ? [make("p", { class: "line", dir: "auto" }, ...withCode(fork.line))] : []),
