@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias, cast
 import click
 from click.core import ParameterSource
 
-from hepm.cli.config import read_config, setting_at
+from hepm.cli.config import TABLES, read_config, setting_at
+from hepm.settings import settings_of
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 Several: TypeAlias = tuple[str, ...]
@@ -62,11 +63,17 @@ class Command(click.Command):
         super().__init__(name, help=text, **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; a misuse names this command, where click leaves it out."""
+        """Parse; a misuse names this command, where click leaves it out, and an option that is a setting its key."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
+            if isinstance(error, click.NoSuchOption):
+                key = error.option_name.lstrip("-").replace("-", "_")
+                for name, table in TABLES.items():
+                    if key in settings_of(table):
+                        error.possibilities = None
+                        error.message += f" It is a setting: {name}.{key} in hepm.toml."
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

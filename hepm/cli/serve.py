@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -54,11 +55,10 @@ def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> N
         tokens[token] = Access()
 
     def say(address: str) -> None:
-        source = ""
-        if config.path:
-            source = f", by {config.path}"
+        source = f", by {config.path}" if config.path else ""
+        shown = re.sub("//[^/]*@", "//", upstream)  # without a password
         # Flushed: programs that start the server wait for this line.
-        print(f"hepm serves {store} (upstream {upstream}{source}) at {address}", file=sys.stderr, flush=True)
+        print(f"hepm serves {store} (upstream {shown}{source}) at {address}", file=sys.stderr, flush=True)
 
     with open_memory(store, **_session_settings(options, store), deny=deny) as memory:
         runs = _live_runs(memory, config)

@@ -12,6 +12,8 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
@@ -153,15 +155,13 @@ class Server:
         """
         del request
         lost = self.memory.lost_since
-        store = "ok"
-        if lost is not None:
-            store = f"no answer for {max(0.0, time.time() - lost):.0f} s"
+        store = "ok" if lost is None else f"no answer for {max(0.0, time.time() - lost):.0f} s"
+        # Once a second, as it writes a file, and every client is answered.
         if time.monotonic() >= self._probe_at:
             self._probe_at = time.monotonic() + _PROBE_S
             self._sessions = self.runs.why_not_kept() or "ok"
-        healthy = store == "ok" and self._sessions == "ok"
         health: Health = {
-            "status": "ok" if healthy else "degraded",
+            "status": "ok" if store == self._sessions == "ok" else "degraded",
             "store": store,
             "sessions": self._sessions,
             "uptime_s": round(time.monotonic() - self.started),
@@ -173,19 +173,16 @@ class Server:
 
     async def _metrics(self, request: Request) -> Response:
         access = access_of(request)
-        lines = ["# TYPE hepm_open_runs gauge"]
         # Copied: other threads add counts meanwhile.
-        # ("hints", "desk"): 12 becomes hepm_hints_total{namespace="desk"} 12.
         counts = {key: count for key, count in list(self.runs.counts.items()) if access.to(key[1])}
+        lines = ["# TYPE hepm_open_runs gauge"]
         for namespace in sorted({namespace for _, namespace in counts}):
-            open_runs = len(self.runs.under_way(namespace))
-            lines.append(f'hepm_open_runs{{namespace="{_label(namespace)}"}} {open_runs}')
-        last = ""
-        for (what, namespace), count in sorted(counts.items()):
-            if what != last:
-                lines.append(f"# TYPE hepm_{what}_total counter")
-            last = what
-            lines.append(f'hepm_{what}_total{{namespace="{_label(namespace)}"}} {count}')
+            lines.append(f"hepm_open_runs{_labelled(namespace)} {len(self.runs.under_way(namespace))}")
+        # ("hints", "desk"): 12 becomes hepm_hints_total{namespace="desk"} 12.
+        for what, of_kind in groupby(sorted(counts), key=itemgetter(0)):
+            lines.append(f"# TYPE hepm_{what}_total counter")
+            for key in of_kind:
+                lines.append(f"hepm_{what}_total{_labelled(key[1])} {counts[key]}")
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
     async def _openapi(self, request: Request) -> Response:
@@ -238,9 +235,10 @@ def _check(options: ServeOptions, tokens: Mapping[str, Access]) -> None:
         raise InputError(f"the upstream {options.upstream!r} is no URL: write it as https://host/v1")
 
 
-def _label(name: str) -> str:
-    """A name as the value of a label of Prometheus."""
-    return name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _labelled(namespace: str) -> str:
+    """A namespace as a label of Prometheus."""
+    name = namespace.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{{namespace="{name}"}}'
 
 
 async def _explained(request: Request, error: Exception) -> Response:

@@ -122,6 +122,11 @@ def test_secrets_are_kept_where_the_file_says_so(folder: Path) -> None:
     assert secret in run(folder, "export").out
 
 
+def test_an_option_that_is_a_setting_alone_is_refused_with_its_key(folder: Path) -> None:
+    answer = run(folder, "serve", "--speak", "weighed")
+    assert (answer.code, "It is a setting: serve.speak in hepm.toml." in answer.err) == (2, True)
+
+
 def test_a_server_goes_by_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "port = 0\nidle_s = 60\nsessions = 'under-way'\nspeak = 'weighed'\n[redaction.rules]\nticket = 'T-[0-9]+'\n"
     configure(folder, f"store = 'served.hepm'\noutcome_by = []\n[serve]\n{lines}")
@@ -136,9 +141,9 @@ def test_a_server_goes_by_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch
         say("http://127.0.0.1:1")
 
     monkeypatch.setattr("hepm.web.server.serve", serve)
-    answer = run(folder, "serve")
+    answer = run(folder, "serve", "--upstream", "https://ann:s3cret@models.example/v1")
     assert answer.err == (
-        "hepm serves served.hepm (upstream https://api.openai.com/v1, by hepm.toml) at http://127.0.0.1:1\n"
+        "hepm serves served.hepm (upstream https://models.example/v1, by hepm.toml) at http://127.0.0.1:1\n"
     )
     [server] = began
     ingest = server.runs.ingest_options()
