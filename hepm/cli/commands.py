@@ -72,8 +72,8 @@ class Command(click.Command):
                 key = error.option_name.lstrip("-").replace("-", "_")
                 for name, table in TABLES.items():
                     if key in settings_of(table):
-                        error.possibilities = None
-                        error.message += f" It is a setting: {name}.{key} in hepm.toml."
+                        setting = f"No such option {error.option_name}: it is the setting {name}.{key} of hepm.toml."
+                        raise click.UsageError(setting, error.ctx) from error
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

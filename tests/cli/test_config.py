@@ -124,7 +124,7 @@ def test_secrets_are_kept_where_the_file_says_so(folder: Path) -> None:
 
 def test_an_option_that_is_a_setting_alone_is_refused_with_its_key(folder: Path) -> None:
     answer = run(folder, "serve", "--speak", "weighed")
-    assert (answer.code, "It is a setting: serve.speak in hepm.toml." in answer.err) == (2, True)
+    assert (answer.code, "it is the setting serve.speak of hepm.toml." in answer.err) == (2, True)
 
 
 def test_a_server_goes_by_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
