@@ -221,13 +221,11 @@ def read_rewards(write: Transaction, success_from: float, replay: RecordParser) 
     # Only rewards between the two thresholds change their label.
     low, high = sorted((write.header.success_from, success_from))
     held = write.stored(write.rows("rewarded_runs", low=low - _NEAR, high=high))
-    records = [stored_run.record for stored_run in held]
+    records = [stored.record for stored in held]
     runs, vectors = read_each(records, replay, write.aliases, success_from=success_from)
-    changed: list[RunRecord] = []
-    for stored_run, run in zip(held, runs, strict=True):
-        # A damaged record has no run.
-        if isinstance(run, RunRecord) and stored_run.success != run.success:
-            changed.append(run)
+    before = {stored.id: stored.success for stored in held}
+    # A damaged record has no run.
+    changed = [run for run in runs if isinstance(run, RunRecord) and run.success != before[run.id]]
     if not changed:
         return []
     relabelled = [run.id for run in changed]
