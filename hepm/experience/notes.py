@@ -76,11 +76,6 @@ _TOPICS: Final = tuple(
             r"\b(?:(?:prices?|amounts?|costs?|totals?) )?in (?:euros?|dollars?|pounds?|francs?|yen|usd|eur|gbp|chf)\b",
         ),
         ("clock", "", r"\b(?:12|24)-hour\b"),
-        ("steps", "yes", r"\bstep[- ]by[- ]step\b|\bone (?:step|thing) at a time\b"),
-        *(
-            (thing, "yes", rf"\b{thing}s?\b")
-            for thing in ("emoji", "bullet(?: point)?", "heading", "table", "markdown")
-        ),
     )
 )
 """Topics on which a user has one wish: topic, value ("" for the words themselves), pattern."""
