@@ -40,7 +40,7 @@ _BEGIN: Final = re.compile(
 )
 _HEADING: Final = re.compile(r"#+ +(.*?)\s*$")
 # Any bullet of Markdown; hepm writes "- ".
-_ITEM: Final = re.compile(r"[-*+] +(.*)", re.DOTALL)
+_BULLET: Final = re.compile(r"^[-*+] +")
 _WRAPPED: Final = re.compile(r"\s*\n[ \t]+(?=\S)")
 # At the end of a line: <!-- p-0123abcd 4f5e6d7c {"after": ["get_order"], "call": ["refund"]} -->.
 _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}))? -->\s*$")
@@ -53,7 +53,6 @@ _OF_ONE: Final = re.compile(r"(?:^|[_.-])(?i:id)=|[a-z]I[dD]=")
 _NAMESPACE_CHARS: Final = 200
 _ID_CHARS: Final = len("p-01234567")  # of an id
 _SUMMARY: Final = re.compile(r"(?:[\d,]+ lessons? from|None at present)")  # the line below the title
-_SHOWN_CHARS: Final = 60  # of a text that is refused
 _NO_BRACKETS: Final = str.maketrans("", "", "()")
 
 
@@ -195,7 +194,7 @@ def section_of(
         former: The file as it is: lines that a person wrote, changed or deleted there stay so.
         name: Of the file, for messages.
     Raises:
-        InputError: the former section is of another namespace, lacks its end, or holds text that is no line.
+        InputError: the former section is of another namespace, or lacks its end.
     """
     begin = _BEGIN.search(former)
     named = quoted(namespace, _NAMESPACE_CHARS)
@@ -255,16 +254,13 @@ def lines_of_file(text: str, name: str) -> list[LineOfFile]:
     body = text[slice(*place)].partition("\n")[2]
     # What is indented goes on with the line before.
     for line in _WRAPPED.sub(" ", body.removesuffix(END)).splitlines():
-        heading, item = _HEADING.match(line), _ITEM.match(line)
+        heading = _HEADING.match(line)
         if heading is not None:
             works = heading[1] != FAILS
-        elif item is not None:
-            lines.append(_line_in(item[1].strip().replace("\\_", "_"), works=works))
-        elif line.strip() and not _SUMMARY.match(line):
-            raise InputError(
-                f'in the lessons of {name}, "{line.strip()[:_SHOWN_CHARS]}" stands outside of a line with a bullet: '
-                "begin it with a hyphen, or move it out of the markers."
-            )
+        elif not _SUMMARY.match(line):
+            # What a person wrote without a bullet stays, and gets one.
+            whole = _BULLET.sub("", line).strip()
+            lines.append(_line_in(whole.replace("\\_", "_"), works=works))
     return [line for line in lines if line.whole]
 
 

@@ -156,7 +156,7 @@ def test_words_of_a_lesson_cannot_end_the_section(bank: LessonBank) -> None:
 
 def test_a_line_that_a_person_changed_or_added_stays_as_they_wrote_it(bank: LessonBank) -> None:
     text = written(bank, every=True)
-    mine = text.replace("calling buy rather", "always calling buy rather").replace(f"\n{END}", f"- Never.\n\n{END}")
+    mine = text.replace("calling buy rather", "always calling buy rather").replace(f"\n{END}", f"Never.\n\n{END}")
     again = written(bank, mine, every=True)
     assert sum("always calling buy rather" in item for item in items(again)) == 1
     assert not any("After look, calling buy rather" in item for item in items(again))
@@ -183,7 +183,6 @@ def test_an_editor_may_change_the_ends_of_lines_wrap_them_and_escape_underscores
     ("old", "new", "said"),
     [
         (END, "", "lack their end"),
-        ("- After", "After", "stands outside"),
         (f'of "{NS}"', 'of "other"', 'of the namespace "other": name it with --namespace'),
     ],
 )
