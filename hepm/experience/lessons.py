@@ -20,14 +20,6 @@ PrincipleKind: TypeAlias = Literal["guiding", "cautionary"]
 
 ZONES: Final[tuple[Zone, ...]] = ("golden", "warning", "preference")
 STAGES: Final[tuple[Stage, ...]] = ("exploration", "verification", "completion")
-STAGE_TAGS: Final[tuple[str, ...]] = (
-    *STAGES,
-    "exploration → verification",
-    "exploration → completion",
-    "verification → completion",
-)
-"""What an experience may be tagged with: the stage of its key turns, or those of the first and of the last one."""
-
 EXTRACTIVE: Final = "extractive"
 """The distiller that needs no model."""
 HAND: Final = "hand"
@@ -138,7 +130,7 @@ class Experience(Taught):
     """What one run taught: m = (core, stage, conditions, zone) (PRIME, equation 6).
 
     Attributes:
-        stage: One of `STAGE_TAGS`.
+        stage: The stage of its key turns, or those of the first and of the last one: "exploration → completion".
         reward: R of the run, in [0, 1].
         generation: 0 for a distilled one; otherwise one more than the maximum of its parents.
     """

@@ -173,8 +173,10 @@ class Principles:
         last = [tool for tool in now.last if tool != START]
         of_last = self.at(last, state=now.state(), history=now.history, k=k, **where)
         # Those about the last tools fill what similar ones leave of k.
-        found = {principle.id: principle for principle in (*reversed(of_last), *reversed(similar))}
-        return list(reversed(found.values()))[:k]
+        found = {principle.id: principle for principle in similar}
+        for principle in of_last:
+            found.setdefault(principle.id, principle)
+        return list(found.values())[:k]
 
     def at(
         self,

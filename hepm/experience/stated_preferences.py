@@ -199,12 +199,6 @@ _TAKES_BACK: Final = re.compile(
 )
 
 
-def retraction_in(plain: str) -> Retraction | None:
-    """What a sentence takes back of a user's wishes: "I no longer want long answers"; None of a task, or of nothing."""
-    rest, times = _TAKES_BACK.subn(" ", plain)
-    return Retraction(rest) if times and not _TASK.search(plain) else None
-
-
 def statements_in(messages: Iterable[str]) -> Iterator[str | Retraction]:
     """Standing requests in a user's messages, in order and in the user's words, and what the user takes back.
 
@@ -222,10 +216,11 @@ def statements_in(messages: Iterable[str]) -> Iterator[str | Retraction]:
             plain = sentence.replace("’", "'")
             if not 3 < len(sentence) <= _LONGEST:
                 continue
-            retraction = retraction_in(plain)
-            if retraction is not None:
-                yield retraction
-            if retraction is not None or _STORY.search(plain):
+            rest, times = _TAKES_BACK.subn(" ", plain)
+            if times and not _TASK.search(plain):
+                yield Retraction(rest)
+                continue
+            if _STORY.search(plain):
                 continue
             order = _REQUEST.sub("", plain)
             if order != plain:  # "Could you always ...?" is no question

@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from hepm.experience.lessons import STAGE_TAGS
 from hepm.experience.zones import reward_of, stage_of, stage_tag, zone_of
 from hepm.types import Outcome
 
@@ -71,8 +70,3 @@ def test_the_zones_and_stages_of_the_worked_figures(
 ) -> None:
     assert zone_of(reward, succeeded=True) == "golden"
     assert stage_tag(key_turns, turns, credited=credited) == tag
-
-
-def test_every_tag_that_turns_can_get_is_one_that_a_file_may_hold() -> None:
-    tags = {stage_tag((first, last), 8, credited=True) for first in range(1, 9) for last in range(1, 9)}
-    assert tags == set(STAGE_TAGS)
