@@ -320,34 +320,14 @@ class Memory(OpenedMemory):
             state = StateSummary(own=state)
         if state is not None:
             state = for_user(state, user)
-        floors = floors_of(speak or self.speak or "sure", floor)
-        return self._suggest(
-            after, history, state, _names_of(tools), k=k, policy=policy, c=c, floors=floors, namespace=namespace
-        )
-
-    def _suggest(
-        self,
-        after: ToolName | Sequence[ToolName] | None,
-        history: Sequence[ToolName],
-        summary: StateSummary | None,
-        available: Sequence[ToolName] | None,
-        *,
-        k: int,
-        policy: str | Policy,
-        c: float = 1.0,
-        floors: Floors,
-        namespace: str,
-        names: ToolNames | None = None,
-    ) -> Suggestions:
-        """`suggest` with arguments that are read."""
         mirror = self.mirror(namespace)
         if isinstance(policy, str):
-            policy = self._policy(policy, c, floors, mirror)
+            policy = self._policy(policy, c, floors_of(speak or self.speak or "sure", floor), mirror)
         # A policy that compares no texts should not wait for an embedder.
         embed = None
         if getattr(policy, "compares_texts", True):
             embed = self._embed
-        query = query_of(mirror, after, history, summary, available, names=names, embed=embed, k=k)
+        query = query_of(mirror, after, history, state, _names_of(tools), embed=embed, k=k)
         return query.answer(without_refused(policy.suggest(mirror, query), mirror, query))
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
@@ -399,23 +379,20 @@ class Memory(OpenedMemory):
         else:
             now = TurnState.of(messages, state, after, history, turn)
         # As in `suggest`: what was not said is unknown, and messages without a request are unlike others.
-        state_known = None
-        if messages is not None or now.state.text:
-            state_known = for_user(now.state, user)
+        is_known = messages is not None or now.state.text
         available = _names_of(tools)
         names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
         suggestions = Suggestions()
         if options.needs_suggestion:
-            suggestions = self._suggest(
+            suggestions = self.suggest(
                 now.after,
-                now.history,
-                state_known,
-                available,
+                history=now.history,
+                state=now.state if is_known else None,
+                tools=available,
+                user=user,
                 k=max(options.suggestions, 1),
                 policy=options.policy,
-                floors=floors_of(self.speak or "sure"),
                 namespace=namespace,
-                names=names,
             )
             if now.repeated is not None and options.policy == "hybrid":  # the papers' policies say what the papers say
                 suggestions = replace(suggestions, warnings=(*suggestions.warnings, now.repeated))

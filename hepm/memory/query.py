@@ -23,7 +23,6 @@ def query_of(
     state: StateSummary | None,
     available: Sequence[ToolName] | None,
     *,
-    names: ToolNames | None = None,
     embed: Callable[[list[str]], Float32Array] | None,
     k: int,
 ) -> Query:
@@ -31,7 +30,6 @@ def query_of(
 
     Args:
         available: Names of the agent's tools; None for all.
-        names: What the agent calls its tools, if that is known.
         embed: Vectors of texts, shape (N, D); None where the policy compares no texts.
     """
     if isinstance(after, str):
@@ -39,8 +37,7 @@ def query_of(
     else:
         # A list is one turn with parallel calls; without any call the run begins.
         last = tuple(after or history[-1:]) or (START,)
-    if names is None:
-        names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
+    names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
     last = tuple(map(names.own, last))
     past = tuple(map(names.own, history))
     if state is not None and names.aliases:

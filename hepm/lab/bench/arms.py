@@ -228,11 +228,12 @@ class KnownMemory(Memory):
                 return _ToolNet(self._training)
         return super()._policy(name, c, floors, mirror)
 
-    def _suggest(self, after: Any, *args: Any, policy: Any, **about: Any) -> Suggestions:
+    def suggest(self, after: Any = None, *, policy: Any = "hybrid", **about: Any) -> Suggestions:
+        """As `Memory.suggest`; nothing at the start of a run where the paper says nothing."""
         # H-EPM suggests "after each tool invocation" (4.3).
         if policy in _PUBLISHED and not after:
             return Suggestions(abstained="no tool was called yet")
-        return super()._suggest(after, *args, policy=policy, **about)
+        return super().suggest(after, policy=policy, **about)
 
     def prompt(self, *args: Any, **about: Any) -> Prompt:
         """As `Memory.prompt`, with a note of what went wrong."""
