@@ -1,4 +1,4 @@
-"""The memory as PyTorch Geometric data, read from a store by its own statements."""
+"""The memory as PyTorch Geometric data, read from a store by its own statements; whole, or without some runs."""
 
 # torch and PyTorch Geometric have few types.
 # pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 from torch_geometric.data import HeteroData
 
 from hepm.embed import Embedder
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.rank.calls import RankerCalls, read_calls
+from hepm.rank.calls import read_calls
 from hepm.rank.situations import tool_vectors
 
 NEXT: Final = ("tool", "next", "tool")
@@ -22,6 +22,8 @@ AFTER: Final = ("state", "after", "tool")
 BEFORE: Final = ("state", "before", "tool")
 FEWEST_FAMILIES: Final = 10
 """With fewer nothing is trained: some are held out, to see when to stop."""
+MOST_EDGES: Final = 10_000
+"""Edges of each kind in a graph that is trained on; states that none of them touches are left out."""
 
 
 def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
@@ -31,13 +33,12 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
 
     - `tool`: `name`, a list; `x` (T, D), vectors of their names and descriptions; `stats` (T, 3), log(1 + runs) of
       those that called it and succeeded, and that failed, and 1.
-    - `state`: `x` (S, D), vectors of what the agent knew; `success` (S,).
-    - `tool, next, tool`: `edge_index` (2, E); `edge_attr` (E, 2), log(1 + support) and the share of failed runs;
-      `taken` (2, P), each edge with each run that took it.
+    - `state`: `x` (S, D), vectors of what the agent knew.
+    - `tool, next, tool`: `edge_index` (2, E); `edge_attr` (E, 2), log(1 + support) and the share of failed runs.
     - `state, after, tool` and `state, before, tool`: `edge_index`, the tools called before and after each state.
     - `run`: `id`, a list; `success` (R,); `family` (R,), equal for the runs of one task, which are held out together.
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
-      (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
+      (-1 for none), `position`, `flags` (see `hepm.graph.delta`); `turn` (2, P), see `RankerCalls.turn_2P`.
     """
     store, namespace = mirror.store, mirror.name
     calls = read_calls(store, namespace)
@@ -46,8 +47,7 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     data = HeteroData()
     data["tool"].name = names
     data["tool"].x = torch.from_numpy(tool_vectors(names, described, embedder))
-    _add_edges(data, calls)
-    _add_states(data, calls)
+    data["state"].x = torch.from_numpy(calls.states_SD)  # shared: snapshots never change
     data["run"].id = list(calls.run_ids)
     data["run"].success = torch.from_numpy(calls.success_R)
     # Tasks of two environments may have one name.
@@ -56,57 +56,90 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     data["run"].family = torch.from_numpy(families)
     for name in ("last", "second", "next", "run", "state", "position", "flags"):
         data["call"][name] = torch.from_numpy(getattr(calls, f"{name}_N").astype(np.int64))
-    all_R = torch.ones(len(calls.run_ids), dtype=torch.bool)
-    data["tool"].stats, data[NEXT].edge_attr = counts(data, all_R)
+    data["call"].turn = torch.from_numpy(calls.turn_2P.astype(np.int64))
     data["run"].num_nodes = len(calls.run_ids)
     data["call"].num_nodes = len(calls.next_N)
+    all_N = torch.ones(len(calls.next_N), dtype=torch.bool)
+    _add_tools(data, data, all_N)
+    _add_states(data, data, all_N)
     return data
 
 
-def counts(data: HeteroData, left_R: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`stats` of the tools and `edge_attr` of the edges, of the runs where `left_R` is true."""
+def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, seed: int = 0) -> HeteroData:
+    """The graph as it would be without the runs where `held_R` is true: their counts, edges and states are gone.
+
+    What a ranker predicts must not stand in the graph it reads. States are those of successful runs. `run` and `call`
+    are left out.
+
+    Args:
+        most_edges: Of each kind; where there are more, each tool draws an equal number of those that lead to it.
+    """
+    kept = HeteroData()
+    tools = len(data["tool"].x)
+    kept["tool"].x = data["tool"].x  # shared: every tool is kept, in order
+    run_N = data["call"]["run"]
+    _add_tools(kept, data, ~held_R[run_N])
+    # States of equal words are stored once: one goes if no run that is left had it.
+    _add_states(kept, data, (~held_R & data["run"].success)[run_N])
+    drawing = torch.Generator().manual_seed(seed)
+    each = max(1, most_edges // max(1, tools))
+    for kind in (NEXT, BEFORE, AFTER):
+        drawn = _drawn(kept[kind].edge_index[1], tools, each, drawing)
+        kept[kind].edge_index = kept[kind].edge_index[:, drawn]
+        if kind == NEXT:
+            kept[NEXT].edge_attr = kept[NEXT].edge_attr[drawn]
+    # States are numbered anew, as most are left out.
+    states = torch.unique(torch.cat([kept[BEFORE].edge_index[0], kept[AFTER].edge_index[0]]))
+    for kind in (BEFORE, AFTER):
+        kept[kind].edge_index[0] = torch.searchsorted(states, kept[kind].edge_index[0].contiguous())
+    kept["state"].x = data["state"].x[states]
+    return kept
+
+
+def _add_tools(graph: HeteroData, data: HeteroData, kept_N: Tensor) -> None:
+    """Counts of the tools, and the edges among them with their counts, of some of the calls."""
     call, tools = data["call"], len(data["tool"].x)
 
-    def ended(what: torch.Tensor, run: torch.Tensor, size: int) -> list[torch.Tensor]:
-        """How many runs succeeded, and how many failed, with each tool or edge."""
-        counted = [left_R & data["run"].success, left_R & ~data["run"].success]
-        return [torch.bincount(what[among[run]], minlength=size).float() for among in counted]
+    def won_and_lost(what: Tensor, run: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The different ones, and the runs with each that succeeded, and that failed: each run counts once."""
+        found, place = torch.unique(what, return_inverse=True)
+        place, run = _unique(place, run, len(data["run"].success))
+        success = data["run"].success[run]
+        won, lost = (torch.bincount(place[ended], minlength=len(found)).float() for ended in (success, ~success))
+        return found, won, lost
 
-    # Each run once per tool: run and tool in one number.
-    pairs = torch.unique(call["run"] * tools + call["next"])
-    won_T, lost_T = ended(pairs % tools, pairs // tools, tools)
-    edge, run = data[NEXT].taken
-    won_E, lost_E = ended(edge, run, data[NEXT].edge_index.shape[1])
-    failed_E = lost_E / (won_E + lost_E).clamp(min=1)
-    stats = torch.stack([torch.log1p(won_T), torch.log1p(lost_T), torch.ones(tools)], dim=1)
-    return stats, torch.stack([torch.log1p(won_E), failed_E], dim=1)
-
-
-def _add_edges(data: HeteroData, calls: RankerCalls) -> None:
+    called, won_T, lost_T = won_and_lost(call["next"][kept_N], call["run"][kept_N])
+    stats = torch.zeros(tools, 3)
+    stats[called, 0], stats[called, 1] = torch.log1p(won_T), torch.log1p(lost_T)
+    stats[:, 2] = 1
+    graph["tool"].stats = stats
     # An edge leads from every tool of a turn to every one of the next. Its ends are one number, so that it sorts.
-    tools = len(calls.number)
-    tool_P, row_P = calls.turn_2P.astype(np.int64)
-    pairs_2P = np.stack([tool_P * tools + calls.next_N[row_P], calls.run_N[row_P]])
-    edge_P, run_P = np.unique(pairs_2P, axis=1)
-    edges, place_P = np.unique(edge_P, return_inverse=True)
-    data[NEXT].edge_index = torch.from_numpy(np.stack(np.divmod(edges, tools)))
-    data[NEXT].taken = torch.from_numpy(np.stack([place_P, run_P]))
+    tool_P, row_P = call["turn"][:, kept_N[call["turn"][1]]]
+    edge, won_E, lost_E = won_and_lost(tool_P * tools + call["next"][row_P], call["run"][row_P])
+    graph[NEXT].edge_index = torch.stack([edge // tools, edge % tools])
+    graph[NEXT].edge_attr = torch.stack([torch.log1p(won_E), lost_E / (won_E + lost_E).clamp(min=1)], dim=1)
 
 
-def _add_states(data: HeteroData, calls: RankerCalls) -> None:
-    # A state is of the calls of one turn: the tools of the turn before, and those called then.
-    known = calls.state_N >= 0
-    states = calls.state_N[known].astype(np.int64)
-    tools = calls.next_N[known].astype(np.int64)
-    success = np.zeros(len(calls.states_SD), dtype=np.bool_)
-    success[states] = calls.success_R[calls.run_N[known]]
-    tool_P, row_P = calls.turn_2P.astype(np.int64)
-    after_2P = np.stack([calls.state_N[row_P].astype(np.int64), tool_P])
-    data["state"].x = torch.from_numpy(calls.states_SD)  # shared: snapshots never change
-    data["state"].success = torch.from_numpy(success)
-    data[BEFORE].edge_index = _unique(np.stack([states, tools]))
-    data[AFTER].edge_index = _unique(after_2P[:, after_2P[0] >= 0])
+def _add_states(graph: HeteroData, data: HeteroData, kept_N: Tensor) -> None:
+    """The edges of states: each is of the calls of one turn, the tools of the turn before, and those called then."""
+    call, tools = data["call"], len(data["tool"].x)
+    known_N = kept_N & (call["state"] >= 0)
+    tool_P, row_P = call["turn"][:, known_N[call["turn"][1]]]
+    graph[BEFORE].edge_index = _unique(call["state"][known_N], call["next"][known_N], tools)
+    graph[AFTER].edge_index = _unique(call["state"][row_P], tool_P, tools)
 
 
-def _unique(pairs_2P: NDArray[np.int64]) -> torch.Tensor:
-    return torch.from_numpy(np.unique(pairs_2P, axis=1))
+def _unique(first: Tensor, second: Tensor, size: int) -> Tensor:
+    """Different pairs of numbers, the second below `size`, shape (2, pairs), in order."""
+    pairs = torch.unique(first * size + second)
+    return torch.stack([pairs // size, pairs % size])
+
+
+def _drawn(target_E: Tensor, tools: int, each: int, drawing: torch.Generator) -> Tensor:
+    """At most `each` edges of each tool, drawn, in their order."""
+    shuffled = torch.randperm(len(target_E), generator=drawing)
+    # In the order of their tools, shuffled inside each: the first ones of a tool are drawn.
+    order = shuffled[torch.argsort(target_E[shuffled], stable=True)]
+    count_T = torch.bincount(target_E, minlength=tools)
+    place_E = torch.arange(len(order)) - (count_T.cumsum(0) - count_T)[target_E[order]]
+    return order[place_E < each].sort().values

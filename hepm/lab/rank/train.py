@@ -21,9 +21,8 @@ from hepm.embed import Embedder
 from hepm.errors import InputError
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
-from hepm.lab.rank.data import FEWEST_FAMILIES, graph_data
+from hepm.lab.rank.data import FEWEST_FAMILIES, graph_data, without
 from hepm.lab.rank.encoders import Encoder, GatV2, Hetero, Sage
-from hepm.lab.rank.leave_out import without
 from hepm.lab.rank.scorer import Scorer, StateAttention
 from hepm.rank.checkpoint import Checkpoint
 from hepm.rank.ranker import MOST_READ

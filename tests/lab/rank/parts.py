@@ -4,8 +4,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from benchmarks.parts.gnn4plan import Gnn4Plan, bpr_loss
-from hepm.lab.rank.data import AFTER, BEFORE, NEXT, graph_data
-from hepm.lab.rank.leave_out import without
+from hepm.lab.rank.data import AFTER, BEFORE, NEXT, graph_data, without
 from hepm.lab.rank.scorer import StateAttention
 from hepm.lab.rank.train import Epoch, TrainOptions, build, export, train
 

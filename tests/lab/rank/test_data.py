@@ -46,8 +46,8 @@ def test_edges_are_those_of_the_mirror_and_calls_of_one_turn_have_none_between_t
     assert found == {(edge.source, edge.target) for edge in edges}
     assert ("look", "thank") in found
     assert ("pay", "thank") not in found
-    counted = np.bincount(data[of.NEXT].taken[0].numpy())
-    assert counted.tolist() == [6] * len(found)
+    # Each edge was taken by 4 runs that succeeded, and by 2 that failed.
+    assert data[of.NEXT].edge_attr.tolist() == [pytest.approx([np.log1p(4), 2 / 6])] * len(found)
 
 
 def test_states_lie_between_the_tools_called_before_and_after_them(of: ModuleType, memory: Memory) -> None:
@@ -64,7 +64,9 @@ def facts(of: ModuleType, data: Any, names: list[str]) -> dict[Any, Any]:
     ends = data[of.NEXT].edge_index.T.tolist()
     edges = {(names[a], names[b]): about.tolist() for (a, b), about in zip(ends, data[of.NEXT].edge_attr, strict=True)}
     stats = {name: row.tolist() for name, row in zip(names, data["tool"].stats, strict=True)}
-    known = {at: tuple(vector.tolist()) for at, vector in enumerate(data["state"].x) if data["state"].success[at]}
+    won = data["run"].success[data["call"].run] if "call" in data.node_types else None
+    states = set(range(len(data["state"].x))) if won is None else set(data["call"].state[won].tolist())
+    known = {at: tuple(vector.tolist()) for at, vector in enumerate(data["state"].x) if at in states}
     pairs = [
         sorted((known[int(s)], names[t]) for s, t in data[kind].edge_index.T if int(s) in known)
         for kind in (of.BEFORE, of.AFTER)
