@@ -202,28 +202,22 @@ class Hints:
         means_J = shares_PJ.sum(axis=0) / max(len(shares_PJ), 1)
         shares = dict(zip(_SHARES, means_J.tolist(), strict=True))
         families = [_family(divergence.event) for divergence, _ in self.at_divergences]
-        intervals: dict[str, Interval] = {}
-        if families:
-            draws = Bootstrap(families, seed=seed)
-            rescued_P, misled_P = shares_PJ[:, _RESCUE], shares_PJ[:, _MISLED]
-            for name, values_P in (("rescue", rescued_P), ("misled", misled_P), ("gain", rescued_P - misled_P)):
-                intervals[name] = interval(draws.means(values_P))
-
         # Harm is of hints that were given: silence does no harm.
         given = [(event, hint.tools) for event, hint in self.in_successes if hint.tools]
         missed_E = np.array([event.next not in tools for event, tools in given], dtype=np.float64)
-        harm = 0.0
-        if given:
-            harm = float(missed_E.mean())
-            draws = Bootstrap([_family(event) for event, _ in given], seed=seed)
-            intervals["harm"] = interval(draws.means(missed_E))
-
+        rescued_P, misled_P = shares_PJ[:, _RESCUE], shares_PJ[:, _MISLED]
+        resampled = {"rescue": rescued_P, "misled": misled_P, "gain": rescued_P - misled_P, "harm": missed_E}
+        intervals: dict[str, Interval] = {}
+        for name, values in resampled.items():
+            among = [_family(event) for event, _ in given] if name == "harm" else families
+            if among:
+                intervals[name] = interval(Bootstrap(among, seed=seed).means(values))
         return RescueAndHarm(
             k=k,
             divergences=len(families),
             families=len(set(families)),
             gain=shares["rescue"] - shares["misled"],
-            harm=harm,
+            harm=float(missed_E.sum()) / max(len(given), 1),
             silent=1 - len(given) / max(len(self.in_successes), 1),
             **shares,
             interval=intervals,

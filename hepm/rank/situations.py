@@ -58,10 +58,11 @@ def situations_now(query: Query, calls: RankerCalls) -> Situations:
         names = list(query.history)
         if last in names:
             names.append(names.pop(len(names) - 1 - names[::-1].index(last)))
-        past = np.array([calls.number.get(name, tools) for name in names], dtype=np.intp)
-        before_Q2[row] = np.array([tools, calls.number[START], *past])[:-3:-1]
-        np.add.at(times_QT[row], past, 1)
-        distance_QT[row, past] = np.arange(len(past), 0, -1)  # later assignments win: the latest call
+        past = [calls.number.get(name, tools) for name in names]
+        before_Q2[row] = [tools, calls.number[START], *past][:-3:-1]
+        for ago, tool in enumerate(reversed(past), 1):
+            times_QT[row, tool] += 1
+            distance_QT[row, tool] = distance_QT[row, tool] or ago  # that of the latest call stays
     flags_Q = np.full(len(lasts), flags_of(query.state or StateSummary()))
     return Situations(state_QD, before_Q2, times_QT[:, :tools], distance_QT[:, :tools], flags_Q)
 

@@ -126,23 +126,24 @@ def uplift_of(sessions: Sequence[TrialSession], *, namespace: str) -> UpliftRepo
         else:
             ended.append(session)
     kind_T = kinds_of(ended)
-    success_T = np.array([bool(session.success) for session in ended], dtype=np.float64)
     treated_T = np.array([session.arm == MEMORY for session in ended], dtype=np.bool_)
     # The holdout is the chance of a control; of each session, as the setting may change while an experiment runs.
     chances_T = 1 - np.array([session.holdout for session in ended], dtype=np.float64)
-    path = path_of(success_T, treated_T, chances_T, kind_T)
     counted = {
+        "success": [bool(session.success) for session in ended],
         "turns": [session.turns for session in ended],
         "failed calls": [session.errors for session in ended],
         "tokens of memory": [session.tokens for session in ended],
     }
     measures: list[MeasuredInBothArms] = []
-    if ended:
-        measures.append(_measured("success", success_T, treated_T, path.last, share=True))
-        for name, values in counted.items():
-            values_T = np.array(values, dtype=np.float64)
-            effect = path_of(values_T, treated_T, chances_T, kind_T, share=False).last
-            measures.append(_measured(name, values_T, treated_T, effect))
+    paths: dict[str, ConfidencePath] = {}
+    for name, values in counted.items():
+        share = name == "success"
+        values_T = np.array(values, dtype=np.float64)
+        paths[name] = path_of(values_T, treated_T, chances_T, kind_T, share=share)
+        if ended:
+            measures.append(_measured(name, values_T, treated_T, paths[name].last, share=share))
+    path = paths["success"]
     return UpliftReport(
         namespace,
         sessions=len(ended),
