@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.graph.changes import replaces
@@ -159,24 +159,22 @@ class Pipeline:
 
     def _carry(self, contents: Sequence[Content]) -> None:
         """Store what an export holds besides runs."""
-        by_kind: dict[type[Content], list[Any]] = {}
-        for content in contents:
-            by_kind.setdefault(type(content), []).append(content)
-        if ToolRow in by_kind:
-            self.store.copy_tools(by_kind[ToolRow], namespace=self.namespace, replay=replay_with(self.embedder))
-        lessons: list[LessonRow] = by_kind.get(LessonRow, [])
-        if self.review:
-            # Whoever wrote the file may say of any lesson that runs taught it.
-            for place, row in enumerate(lessons):
-                if not row.retired and row.kind != "notes":
-                    lessons[place] = replace(row, retired=PENDING)
+        tools = [one for one in contents if isinstance(one, ToolRow)]
+        if tools:
+            self.store.copy_tools(tools, namespace=self.namespace, replay=replay_with(self.embedder))
+        lessons: list[LessonRow] = []
+        for one in contents:
+            if isinstance(one, LessonRow):
+                # Whoever wrote the file may say of any lesson that runs taught it.
+                pending = self.review and not one.retired and one.kind != "notes"
+                lessons.append(replace(one, retired=PENDING) if pending else one)
         vectors = _vectors_of(dict.fromkeys([lesson.text for lesson in lessons]), self.embedder)
         self.report.lessons += self.store.lessons.carry(
             lessons,
             vectors,
-            reported=by_kind.get(Reported, ()),
-            exposures=by_kind.get(Exposure, ()),
-            answers=by_kind.get(Answer, ()),
+            reported=[one for one in contents if isinstance(one, Reported)],
+            exposures=[one for one in contents if isinstance(one, Exposure)],
+            answers=[one for one in contents if isinstance(one, Answer)],
             namespace=self.namespace,
             embedder=self.embedder.name if self.embedder and vectors else None,
         )

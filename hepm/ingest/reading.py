@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.files import Opened, open_source
+from hepm.ingest.files import open_source
 from hepm.ingest.formats import (
     agentdojo,
     atif,
@@ -83,7 +83,15 @@ def read_runs(
 def _read_all(sources: Sequence[str], readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
     for source in sources:
         for opened in open_source(source):
-            yield from _read_one(opened, readers, options)
+            if isinstance(opened, Rejection):
+                yield _UNKNOWN, opened
+                continue
+            try:
+                document = Document(opened.name, options, source=opened)
+            except UnreadableError as error:
+                yield _UNKNOWN, Rejection(opened.name, None, str(error))
+                continue
+            yield from _read_document(document, readers)
 
 
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
@@ -139,18 +147,6 @@ def _chosen(format_name: str) -> Sequence[Reader]:
         names = ", ".join(sorted([reader.name for reader in READERS]))
         raise FormatError(f"there is no format called {format_name!r}; known are auto, {names}")
     return chosen
-
-
-def _read_one(source: Opened, readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
-    if isinstance(source, Rejection):
-        yield _UNKNOWN, source
-        return
-    try:
-        document = Document(source.name, options, source=source)
-    except UnreadableError as error:
-        yield _UNKNOWN, Rejection(source.name, None, str(error))
-        return
-    yield from _read_document(document, readers)
 
 
 def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tuple[str, Item]]:

@@ -137,10 +137,9 @@ def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
         raise InputError(f"{file_name} cannot be read: {reason}") from error
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{file_name} is not JSON ({error}); {expected}") from error
-    listed = content
     if not is_list(content):  # an answer of MCP's: {"result": {"tools": [...]}} or {"tools": [...]}
-        listed = value_at(content, "result.tools|tools")
+        content = value_at(content, "result.tools|tools")
     try:
-        return list(_without_own(map(_tool, as_list(listed, "'tools'"))))
+        return list(_without_own(map(_tool, as_list(content, "'tools'"))))
     except (RecordError, ValueError) as error:
         raise FormatError(f"{file_name}: {error}; {expected}") from error

@@ -74,9 +74,13 @@ class RunOrigin:
         """
         if not turns:
             raise RecordError("the run holds no messages")
+        return self.identified(Trajectory("-", turns, outcome, **about), own_id, file_model)
+
+    def identified(self, run: Trajectory, own_id: str, file_model: str = "") -> Trajectory:
+        """A run as one of this source, under an id as in `run`."""
         if self.options.ids == "content":
             own_id = ""
-        run = Trajectory("-", turns, outcome, source=self.name, **about)
+        run = replace(run, id="-", source=self.name)
         digest = content_digest(run)
         # Only for its UnicodeEncodeError: the digest encodes all other texts.
         "".join((own_id, file_model, run.user)).encode()

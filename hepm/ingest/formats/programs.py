@@ -23,7 +23,7 @@ from hepm.ingest.fields import (
 )
 from hepm.ingest.formats.coding_session import project_of, with_whole_responses
 from hepm.ingest.formats.document import Document, Reader
-from hepm.ingest.formats.parts import spread, status_of, unread_parts
+from hepm.ingest.formats.parts import spread, unread_parts
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import PROJECT, Items, RecordError, UnknownFile, filled
 from hepm.types import Object, Outcome, Trajectory
@@ -54,7 +54,7 @@ class Program(NamedTuple):
         marks: Sets of paths, each of which a record of this program has all of.
         read: The chat messages in the messages or events of a session.
         id, model, folder, ended: Paths in the record, or else in its messages.
-        group: Path in an event to what distinguishes a session's events from those of others, or of a sub-agent.
+        group: Path in an event to what distinguishes a sub-agent's events.
         file: The name of its files, where that and no key distinguishes them: their folder's name is the id.
     """
 
@@ -119,7 +119,7 @@ def _run(program: Program, record: Object, beside: Objects, document: Document) 
         return ""
 
     id = document.path.parent.name if program.file else first(program.id)
-    subagent = "" if program.group == program.id else record.get("group", "")
+    subagent = record.get("group", "")
     return document.run(
         f"{id}/{subagent}" if id and subagent else id,
         chat_turns(messages),
@@ -188,31 +188,6 @@ def _of_gemini_cli(elements: Objects) -> Objects:
     return _events(_type_of, kinds, "info|error|warning", list(by_id.values()))
 
 
-def _of_qwen_code(elements: Objects) -> Objects:
-    """The branch that leads to the last message: a rewound session keeps what was taken back."""
-    uuids = {str(element.get("uuid")) for element in elements}
-    branch: Objects = []
-    wanted: Any = ""
-    for element in reversed(elements):
-        if wanted == "" or element.get("uuid") == wanted:
-            branch.append(element)
-            wanted = element.get("parentUuid", "")
-            if wanted is not None and str(wanted) not in uuids:  # its line is damaged: the one before it, then
-                wanted = ""
-    messages: Objects = []
-    kind = EventKind("message.role", "message.parts")
-    for element in reversed(branch):
-        if element.get("type") == "system":
-            continue
-        read = _messages_of(element, kind)
-        about_call = element.get("toolCallResult")
-        for message in read:
-            if message["role"] == "tool" and is_object(about_call):
-                message["is_error"], message["refused"] = status_of(about_call)
-        messages += read
-    return with_whole_responses(messages)
-
-
 _CLINE_NOTES: Final = re.compile(
     r"<environment_details>(?:(?!<environment_details>).)*?</environment_details>|</?(?:task|feedback|user_message)>",
     re.DOTALL,
@@ -236,10 +211,6 @@ PROGRAMS: Final = (
     Program(
         "gemini-cli", ("sessionId projectHash",), _of_gemini_cli,
         id="sessionId", folder="cwd", ended="timestamp|lastUpdated",
-    ),
-    Program(
-        "qwen-code", ("sessionId message.parts", "sessionId systemPayload", "sessionId toolCallResult"), _of_qwen_code,
-        id="sessionId", folder="cwd", group="sessionId",
     ),
     Program(
         "opencode", ("info.id messages", "info.sessionID parts"),

@@ -143,17 +143,9 @@ class Spans:
         whole = joined([self._part(id, spans, origin.options) for spans in traces])
         if whole is None:
             raise RecordError("its traces are of several users, disagree, or are too many for one conversation")
-        return origin.run(
-            id,
-            whole.turns,
-            whole.outcome,
-            environment=whole.environment,
-            model=whole.model,
-            user=whole.user,
-            ended_at=whole.ended_at,
-            tags=whole.tags,
-            tools=whole.tools,
-        )
+        if not whole.turns:
+            raise RecordError("the run holds no messages")
+        return origin.identified(whole, id)
 
     def _part(self, id: str, spans: Sequence[TraceSpan], options: ReadOptions) -> Trajectory:
         """What one trace holds of a conversation."""

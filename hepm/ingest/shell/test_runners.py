@@ -14,9 +14,6 @@ from hepm.types import ToolCall
 _READ_CHARS: Final = 20_000
 """How much of a command is read, and of the end of its result."""
 
-_START_CHARS: Final = 400
-"""Where a result says how a command ended: so near its start or end."""
-
 _ASSIGNED: Final = re.compile(r"\w+=")
 _WRAPPERS: Final = re.compile(
     r"sudo|env|time|nohup|exec|nice|timeout|xvfb-run|uvx?|poetry|pipenv|pdm|hatch|rye|conda|mamba|micromamba|npx|bunx|"
@@ -30,24 +27,24 @@ _LAST_FAILED: Final = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", 
 _ALL_TESTS: Final = re.compile(r"\d+|run|test|check|verify|package|install|\./\.\.\.|\.")
 
 
-# The name of a runner, the exit codes that mean that a test failed (others: tests could not be run), and the words that
-# run it, with wrappers before them removed and paths cut to their last part; END is the end of a word.
+# The name of a runner, and the words that run it, with wrappers before them removed and paths cut to their last part;
+# END is the end of a word.
 _RUNNERS: Final = r"""
-pytest 1 (?:python[\d.]* (?:-\w+ )*-m )?(?:pytest|py\.test)END
-unittest 1 python[\d.]* (?:-\w+ )*(?:-m unittest|manage\.py test)END
-go 1,2 go testEND
-cargo 100,101 cargo (?:\+\S+ )?(?:test|t|nextest run)END
-node 1 (?:(?:npm|pnpm|yarn|bun) (?:(?:--prefix|-C|-w|--workspace|workspace) \S+ |-\S+ )*(?:run )?(?:test|t)(?:[:-]\S+)?|jest|vitest|mocha|node (?:-\S+ )*--test)END
-maven 1 mvnw?(?= )(?=.* (?:test|verify|package|install)\b)
-gradle 1 gradlew?(?= )(?=.*[ :](?:test|check|build)\b)
-ctest 8 ctestEND
-rspec 1 rspecEND
-script 1,2 (?:make(?: -\S+)* (?:test|check)|tox|nox)END
+pytest (?:python[\d.]* (?:-\w+ )*-m )?(?:pytest|py\.test)END
+unittest python[\d.]* (?:-\w+ )*(?:-m unittest|manage\.py test)END
+go go testEND
+cargo cargo (?:\+\S+ )?(?:test|t|nextest run)END
+node (?:(?:npm|pnpm|yarn|bun) (?:(?:--prefix|-C|-w|--workspace|workspace) \S+ |-\S+ )*(?:run )?(?:test|t)(?:[:-]\S+)?|jest|vitest|mocha|node (?:-\S+ )*--test)END
+maven mvnw?(?= )(?=.* (?:test|verify|package|install)\b)
+gradle gradlew?(?= )(?=.*[ :](?:test|check|build)\b)
+ctest ctestEND
+rspec rspecEND
+script (?:make(?: -\S+)* (?:test|check)|tox|nox)END
 """  # noqa: E501
-_COMMANDS: Final[dict[str, tuple[re.Pattern[str], Sequence[str]]]] = {}
+_COMMANDS: Final[dict[str, re.Pattern[str]]] = {}
 for _line in _RUNNERS.strip().splitlines():
-    _name, _codes, _words = _line.split(" ", 2)
-    _COMMANDS[_name] = re.compile(_words.replace("END", "(?= |$)")), _codes.split(",")
+    _name, _, _words = _line.partition(" ")
+    _COMMANDS[_name] = re.compile(_words.replace("END", "(?= |$)"))
 
 
 class FileChange(NamedTuple):
@@ -67,7 +64,6 @@ class TestRun(NamedTuple):
     Attributes:
         where: The folder it changed into; "" if it did not.
         selected: What it ran of the tests; empty for all.
-        decisive: Whether the exit code of the whole command is its own.
         passed: The verdict; None if it is unknown.
         tests: How many ran, by the runner's summary; 0 without one.
     """
@@ -75,7 +71,6 @@ class TestRun(NamedTuple):
     runner: str
     where: str = ""
     selected: tuple[str, ...] = ()
-    decisive: bool = True
     passed: bool | None = None
     tests: int = 0
 
@@ -119,7 +114,7 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
         if isinstance(event, FileChange):
             yield event
         elif is_shell(call.name):
-            if summary(shown) is None and _CODE.search(shown) is None:
+            if summary(shown) is None:
                 event = _with_verdict(event, call)  # noqa: PLW2901
             yield event
 
@@ -136,7 +131,7 @@ def _edited(call: ToolCall) -> list[str]:
     return [path for path in dict.fromkeys(paths) if not _DOCS.search(path)]
 
 
-def _parts(command: str, *, decisive: bool = True) -> Iterator[FileChange | TestRun]:
+def _parts(command: str) -> Iterator[FileChange | TestRun]:
     """The changes and tests of a shell command, without results."""
     if _SCRIPT_WRITES.search(command):
         yield FileChange()
@@ -145,22 +140,20 @@ def _parts(command: str, *, decisive: bool = True) -> Iterator[FileChange | Test
     except ValueError:
         return
     where = ""
-    # The exit code of the whole is that of a test if all that follows runs only after success: "pytest && echo ok".
     for position, simple in enumerate(commands):
-        own = decisive and all(later.operator == "&&" for later in commands[position:-1])
         if simple.words[:1] == ["cd"]:
             where = simple.words[-1]
             continue
         script = script_of(simple.words)
         if script is not None:
-            yield from _parts(script, decisive=own)
+            yield from _parts(script)
             continue
         yield from _changed(simple)
         if position > 0 and commands[position - 1].operator == "$(":  # its output goes into another command
             continue
         test_run = _test_run(simple.words, where)
         if test_run is not None:
-            yield test_run._replace(decisive=own)
+            yield test_run
 
 
 def _changed(command: SimpleCommand) -> Iterator[FileChange]:
@@ -184,7 +177,7 @@ def _test_run(words: Sequence[str], where: str) -> TestRun | None:
     for position in range(len(plain)):
         tail = [PurePosixPath(plain[position]).name, *plain[position + 1 :]]
         line = " ".join(tail)
-        for name, (command, _) in _COMMANDS.items():
+        for name, command in _COMMANDS.items():
             match = command.match(line)
             if match:
                 if any(map(_NO_RUN.fullmatch, plain)):
@@ -208,11 +201,7 @@ def _selected(rest: str) -> tuple[str, ...]:
     return tuple(sorted(selected))
 
 
-_CODE: Final = re.compile(
-    r"^(?:Exit code:? |Process exited with code |\[(?:The command completed|Command finished) with exit code |"
-    r"<returncode>)(-?\d+)|\"(?:exit_code|exitCode|returncode|return_code)\": ?(-?\d+)",
-    re.MULTILINE,
-)
+_FAILED: Final = re.compile(r"^(?:Exit code:? |Process exited with code )(?!0)", re.MULTILINE)
 _COLOUR: Final = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _NOT_RUN: Final = re.compile(
     r"errors? during collection|ERROR collecting|No module named|command not found|Failed to import test module|"
@@ -221,35 +210,25 @@ _NOT_RUN: Final = re.compile(
     r"^ *(?:Test Suites:|Test Files) +\d+ failed(?![\s\S]*^ *Tests:? .*\d+ failed)",
     re.MULTILINE,
 )
-_ENDS_OF_TIME: Final = frozenset({124, 126, 127, 130, 137, 143})
-"""Exit codes of a shell: timed out, not executable, not found, interrupted, killed, terminated."""
 
 
 def _with_verdict(run: TestRun, call: ToolCall) -> TestRun:
-    """A test run with its result."""
+    """A test run with its result, by the summary that its runner prints."""
     result = call.result or ""
-    shown = result
+    text = result
     if result.lstrip().startswith("{"):  # an object with the output: its texts are read as they stand
-        shown = result.replace("\\n", "\n").replace('"', "\n")
-    text = _COLOUR.sub("", shown[-_READ_CHARS:])
-    match = _CODE.search(result[:_START_CHARS]) or _CODE.search(result[-_START_CHARS:])
-    code = None
-    if match and run.decisive:
-        code = int(match[1] or match[2])
+        text = result.replace("\\n", "\n").replace('"', "\n")
+    text = _COLOUR.sub("", text[-_READ_CHARS:])
     counts = summary(text)
+    if counts is None:
+        return run
+    passed_count, failed_count = counts
     passed = None
-    has_run = not _NOT_RUN.search(text)
-    if counts is not None:
-        passed_count, failed_count = counts
-        run = run._replace(tests=passed_count + failed_count)
-        went_well = code == 0 or (code is None and not (run.decisive and call.error) and not result.endswith(CUT))
-        if failed_count and code != 0 and code not in _ENDS_OF_TIME and has_run:
-            passed = False
-        elif passed_count and not failed_count and went_well:
-            passed = True
-    elif has_run and (code == 0 or str(code) in _COMMANDS[run.runner][1]):
-        passed = code == 0
-    return run._replace(passed=passed)
+    if failed_count and not _NOT_RUN.search(text):
+        passed = False
+    elif passed_count and not failed_count and not call.error and not result.endswith(CUT) and not _FAILED.search(text):
+        passed = True
+    return run._replace(passed=passed, tests=passed_count + failed_count)
 
 
 # What each runner prints at its end. Groups: the tests that "passed" and "failed", or "all" of them and in "less" those
