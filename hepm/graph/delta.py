@@ -35,9 +35,9 @@ Names: TypeAlias = tuple[ToolName, ...]
 SAID_CHARS: Final = 2000  # of a user's words in a run, by which runs are compared
 REQUEST_CHARS: Final = 600  # of them, in which the first request is looked for
 USER_SPOKE, AGENT_SPOKE, FAILED = 1, 2, 4
-HINTED, ADVISED = 16, 32
-"""Flags of a call: a hint had named its tool; a hint had named any tool since the calls before."""
-_FIRST_HINTED: Final = 64
+ADVISED = 32
+"""In the flags of a transition: a hint had named a tool since the calls before."""
+FIRST_HINTED: Final = 64
 """In the flags of a transition: a hint had named the first target; each further target has the next bit."""
 
 _MOST_REFUSED: Final = 256  # pairs of a run
@@ -96,7 +96,7 @@ class TransitionRow(NamedTuple):
 
     Attributes:
         flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened in between. And of which targets
-            a hint had named the tool (see `hints_to`).
+            a hint had named the tool, from the bit `FIRST_HINTED` on.
         key: Equal for near-identical summaries; 0 if no state is kept.
         learned: The facts that came since the turn before.
     """
@@ -447,10 +447,5 @@ def _hinted(passed: Transition) -> int:
     flags = ADVISED
     for position, target in enumerate(passed.targets):
         if target in passed.hinted:
-            flags |= _FIRST_HINTED << position
+            flags |= FIRST_HINTED << position
     return flags
-
-
-def hints_to(flags: int, position: int) -> int:
-    """`HINTED` and `ADVISED` of the target at a position, from the flags of its transition."""
-    return flags & ADVISED | HINTED * bool(flags & _FIRST_HINTED << position)

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory, ToolCall, Trajectory, Turn, from_messages
-from hepm.graph.delta import ADVISED, HINTED, RunRecord, hints_to, steps_in
+from hepm.graph.delta import ADVISED, FIRST_HINTED, RunRecord, steps_in
 from hepm.ingest.transitions import transitions
 from hepm.memory.record import HintedCalls
 from hepm.types import Outcome
 from tests.memory.test_session import asked, called
 
+HINTED = 16  # in what `hints_in` tells of a call: a hint had named its tool
 WISH = "Refund parcel 7, the glass is broken"
 
 
@@ -43,7 +44,12 @@ def flags(*runs: Trajectory) -> list[int]:
 
 def hints_in(sequence: str) -> list[int]:
     steps = steps_in(sequence, success=True)
-    return [hints_to(flags, place) for _, targets, flags, *_ in steps for place in range(len(targets))]
+    hints: list[int] = []
+    for _, targets, flags, *_ in steps:
+        for place in range(len(targets)):
+            named = HINTED if flags & FIRST_HINTED << place else 0
+            hints.append(flags & ADVISED | named)
+    return hints
 
 
 def test_a_call_that_a_hint_named_is_marked_and_one_before_the_first_hint_is_not(memory: Memory) -> None:

@@ -30,7 +30,7 @@ Report = Callable[[int, int], None]
 LINE: Final = "5.26"  # of releases, with long-term support; one writes the data of its own alone
 VERSION: Final = "5.26.30"
 MAIN: Final = "org.neo4j.server.CommunityEntryPoint"
-_THREADS: Final = 8  # that read and fetch jars
+_THREADS: Final = 8  # that fetch jars
 _TIMEOUT_S: Final = 30  # of one request to a repository
 
 
@@ -114,9 +114,7 @@ def sha256_of(file: Path) -> str | None:
 
 
 def _lacking(jars: Sequence[Jar], cache: Path) -> list[Jar]:
-    with ThreadPoolExecutor(_THREADS) as pool:
-        digests = pool.map(sha256_of, [cache / jar.path for jar in jars])
-        return [jar for jar, digest in zip(jars, digests, strict=True) if digest != jar.sha256]
+    return [jar for jar in jars if sha256_of(cache / jar.path) != jar.sha256]
 
 
 def _fetch(jars: Sequence[Jar], cache: Path, report: Report | None, say: Say) -> None:

@@ -280,11 +280,8 @@ class LocalServer:
         logging.getLogger("neo4j").addHandler(logging.NullHandler())
         options = {"connection_timeout": 5, "max_transaction_retry_time": 0, "telemetry_disabled": True}
         try:
-            with (
-                GraphDatabase.driver(f"bolt://{HOST}:{port}", auth=(USER, self.password), **options) as driver,
-                driver.session(database="neo4j") as session,
-            ):
-                session.run("RETURN 1").consume()
+            with GraphDatabase.driver(f"bolt://{HOST}:{port}", auth=(USER, self.password), **options) as driver:
+                driver.execute_query("RETURN 1", database_="neo4j")
         except AuthError as refused:
             raise LocalServerError(
                 "the server refuses the password that lies in its folder: was it changed elsewhere? Write the right one"
