@@ -25,7 +25,7 @@ from hepm.cli.options import (
 from hepm.errors import StoreError
 from hepm.ingest.records import ReadOptions
 from hepm.text import count_of, on_one_line
-from hepm.types import Object, Tool
+from hepm.types import Tool
 
 if TYPE_CHECKING:
     from hepm.ingest.pipeline import IngestReport
@@ -63,9 +63,8 @@ def ingest(
     assume_success: bool,
     distrust: Several,
     tools: str | None,
-    embedder: str | None,
-    success_from: float | None,
     as_json: bool,
+    **created: Any,
 ) -> None:
     """Read recorded runs and store them. You can repeat it: a run is stored once.
     Example: `hepm ingest results/*.json --namespace retail`
@@ -76,11 +75,8 @@ def ingest(
 
     config = read_config()
     read = ReadOptions(format=format, reward_key=reward_key, success_key=success_key, **asdict(config.ingest))
-    # By their names; the descriptions in the runs themselves count, too.
-    described: list[Tool] = []
-    if tools:
-        described = load_tools(tools)
-    created: Object = {"embedder": embedder, "success_from": success_from}
+    # The descriptions in the runs themselves count, too.
+    described = load_tools(tools) if tools else []
     prepared = IngestOptions(
         redactor=config.redaction.redactor(),
         assume_success=assume_success,

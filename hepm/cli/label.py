@@ -11,11 +11,11 @@ import click
 
 from hepm.cli.commands import argument, command, option
 from hepm.cli.config import read_config
-from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, refuse, remark, tell
+from hepm.cli.model import ModelChoice, dry_run_option, model_options
+from hepm.cli.options import Bar, StorePlace, place_options, refuse, remark, tell
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import CUT, count_of, day_of, on_one_line
-from hepm.types import REMOVED, Object, Outcome, Trajectory
+from hepm.types import REMOVED, Outcome, Trajectory
 
 if TYPE_CHECKING:
     from hepm.ingest.outcome import RunVerdict
@@ -33,7 +33,6 @@ _WORDS: Final = {True: "success", False: "failure", None: "unlabelled"}
 @option("--by", "Label by a rule (tests), or by the --model: judge.")
 @option("--remove", "Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
 @dry_run_option
-@json_option
 @place_options
 @model_options
 def label(
@@ -44,11 +43,9 @@ def label(
     by: str | None,
     remove: str | None,
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     """Label runs of unknown outcome, which count for nothing until then; by default ask about each in the terminal.
 
-    --json with --by prints counts, without it the runs that wait.
     Example: `hepm label --by tests`, `hepm label run-7 failure`
     """
     chosen = {"RUN": run, "--by": by, "--remove": remove}
@@ -60,20 +57,14 @@ def label(
         if run is not None:
             _one(memory, run, _outcome(outcome or ""), namespace)
         elif by is not None:
-            _by(memory, choice, by, namespace, dry_run=dry_run, as_json=as_json)
+            _by(memory, choice, by, namespace, dry_run=dry_run)
         elif remove is not None and not dry_run:
             print(f"{count_of(labels.retract(remove, namespace=namespace), 'label')} by {remove} removed")
         else:
             runs: Iterable[Trajectory] = labels.unlabelled(namespace=namespace, removed=True)
             if remove is not None:
                 runs = labels.derived(remove, namespace=namespace)
-            if as_json:
-                listed: list[Object] = []
-                for one in runs:
-                    about = {"id": one.id, "task": one.task, "success": one.outcome.success, "by": one.outcome_by}
-                    listed.append(about)
-                print_json({"runs": listed})
-            elif dry_run:
+            if dry_run:
                 for one in runs:
                     tell(f"{one.id}: {_label_of(one)}, task {one.task or 'unknown'}")
             else:
@@ -112,7 +103,7 @@ def _label_of(run: Trajectory) -> str:
     return f"{word} by {run.outcome_by}"
 
 
-def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run: bool, as_json: bool) -> None:
+def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run: bool) -> None:
     """Label by a model, or by rules."""
     # One after the other: a store may hold a million runs. Runs whose label was removed are left to people.
     runs = memory.labels.unlabelled(namespace=namespace, removed=False)
@@ -126,50 +117,41 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
         if dry_run:
             print(f"{count_of(sum(1 for _ in runs), 'run')} would be looked at")
             return
-        report = _store(memory, judge.verdicts(runs), namespace, dry_run=False, as_json=as_json)
-        report["cost"] = cost_of(client)
-    else:
-        from hepm.ingest.outcome import check_rules, verdict_of
-
-        rules = tuple(name.strip() for name in by.split(","))
-        try:
-            check_rules(rules)
-        except InputError as error:
-            raise click.BadParameter(str(error), param_hint="--by") from error
-        report = _store(memory, (verdict_of(run, rules) for run in runs), namespace, dry_run=dry_run, as_json=as_json)
-        # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
-        if report["unlabelled"]:
-            hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
-            remark(f"hepm: {hint}")
-    if as_json:
-        print_json(report)
+        _store(memory, judge.verdicts(runs), namespace, dry_run=False)
         return
-    labelled = count_of(report["success"] + report["failure"], "run")
-    done = "would be labelled" if dry_run else "labelled"
-    ends = f"{report['success']:,} succeeded, {report['failure']:,} failed"
-    print(f"{labelled} {done}: {ends}; {report['unlabelled']:,} without a label")
+    from hepm.ingest.outcome import check_rules, verdict_of
+
+    rules = tuple(name.strip() for name in by.split(","))
+    try:
+        check_rules(rules)
+    except InputError as error:
+        raise click.BadParameter(str(error), param_hint="--by") from error
+    unlabelled = _store(memory, (verdict_of(run, rules) for run in runs), namespace, dry_run=dry_run)
+    # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
+    if unlabelled:
+        hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
+        remark(f"hepm: {hint}")
 
 
-def _store(memory: Memory, verdicts: Generator[RunVerdict], namespace: str, *, dry_run: bool, as_json: bool) -> Object:
-    """Store labels, or print them if it is a dry run, but not beside JSON; how many there are of each."""
-    counts = dict.fromkeys(_WORDS.values(), 0)
-    problems: list[tuple[str, str]] = []
-    stopped = ""
+def _store(memory: Memory, verdicts: Generator[RunVerdict], namespace: str, *, dry_run: bool) -> int:
+    """Store labels, or print them if it is a dry run, and say how many; returns how many runs got none."""
+    counts = dict.fromkeys(_WORDS, 0)
     judged = verdicts if dry_run else memory.labels.store(verdicts, namespace=namespace)
     with Bar("runs looked at") as bar, closing(judged):
         try:
             for verdict in judged:
-                counts[_WORDS[verdict.success]] += 1
+                counts[verdict.success] += 1
                 if verdict.problem:
-                    problems.append((verdict.run.id, verdict.problem))
                     remark(f"  {verdict.run.id}: {verdict.problem}")
-                if dry_run and verdict.success is not None and not as_json:
+                if dry_run and verdict.success is not None:
                     tell(f"{verdict.run.id}: {_WORDS[verdict.success]} by {verdict.by}")
                 bar.show(sum(counts.values()))
         except BudgetSpentError as error:
-            stopped = str(error)
-            remark(f"hepm: {stopped}; repeat the command to go on")
-    return {**counts, "problems": problems, "stopped": stopped, "dry_run": dry_run}
+            remark(f"hepm: {error}; repeat the command to go on")
+    done = "would be labelled" if dry_run else "labelled"
+    ends = f"{counts[True]:,} succeeded, {counts[False]:,} failed; {counts[None]:,} without a label"
+    print(f"{count_of(counts[True] + counts[False], 'run')} {done}: {ends}")
+    return counts[None]
 
 
 def _by_hand(memory: Memory, runs: Iterable[Trajectory], namespace: str) -> None:

@@ -121,10 +121,9 @@ def _print_report(kind: LessonKind, report: DistillReport) -> None:
 
 @command("evolve")
 @dry_run_option
-@json_option
 @place_options
 @model_options
-def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool, as_json: bool) -> None:
+def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool) -> None:
     """Sharpen, generalise, combine and prune experiences (PRIME, table 3).
 
     Example: `hepm lesson evolve --dry-run`
@@ -137,10 +136,6 @@ def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool, as_json: bool)
             remark("without a model (--model), experiences are only pruned")
         report = evolution.evolve(memory.lessons, namespace=place.namespace, model=client, dry_run=dry_run)
         remark_pending(memory, place.namespace)
-    if as_json:
-        summary = {"evolution": report.id, "dry_run": dry_run, "kept": dict(report.kept), "cost": cost_of(client)}
-        print_json({**summary, "pruned": report.count("pruned"), "steps": list(map(asdict, report.plan))})
-        return
     for step in report.plan:
         note = f" ({step.note})" if step.note else ""
         tell(f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {step.became}{note}: {step.reason}")

@@ -37,10 +37,7 @@ def start(folder: Path, bolt_port: int | None, heap: str | None) -> None:
     with Bar("jars of Neo4j fetched") as bar:
         server = _server(folder, bolt_port=bolt_port, heap=heap, say=remark, report=bar.show)
         started = server.start()
-    server_status = server.status()
-    state = "runs" if started else "is running already"
-    tell(f"Neo4j {server_status.version} {state} in {server_status.folder}")
-    _print_addresses(server_status)
+    _print_status(server.status(), "runs" if started else "is running already")
     print(f'Next: eval "$({_command("env", folder)})"')
 
 
@@ -62,24 +59,17 @@ def status(folder: Path, as_json: bool) -> None:
     """
     server_status = _server(folder).status()
     if as_json:
-        print_json(_status_json(server_status))
-    elif server_status.running:
-        tell(f"Neo4j {server_status.version or ''} runs in {server_status.folder}")
-        _print_addresses(server_status)
+        document: Object = {}
+        for name, value in asdict(server_status).items():
+            document[name] = str(value) if isinstance(value, Path) else value
+        document["ports"] = {"bolt": document.pop("bolt_port"), "http": document.pop("http_port")}
+        print_json(document)
     else:
-        tell(f"Neo4j {server_status.version or ''} is not running in {server_status.folder}")
-    if not server_status.running:
-        if not as_json:
+        _print_status(server_status, "runs" if server_status.running else "is not running")
+        if not server_status.running:
             print(f"Start it: {_command('start', folder)}")
+    if not server_status.running:
         raise click.exceptions.Exit(3)
-
-
-def _status_json(server_status: Status) -> Object:
-    document: Object = {}
-    for name, value in asdict(server_status).items():
-        document[name] = str(value) if isinstance(value, Path) else value
-    document["ports"] = {"bolt": document.pop("bolt_port"), "http": document.pop("http_port")}
-    return document
 
 
 @app.command("env")
@@ -91,12 +81,13 @@ def env(folder: Path) -> None:
     if server_status.uri is None:
         raise LocalServerError(f"no Neo4j runs in {server_status.folder}: start it with `{_command('start', folder)}`")
     login = {
+        "HEPM_STORE": server_status.uri,
         "NEO4J_URI": server_status.uri,
         "NEO4J_USERNAME": server_status.username,
         "NEO4J_PASSWORD": server.password,
     }
     # For `eval` in a POSIX shell: a password may hold any character.
-    for name, value in {"HEPM_STORE": server_status.uri, **login}.items():
+    for name, value in login.items():
         print(f"export {name}={shlex.quote(value)}")
 
 
@@ -106,10 +97,12 @@ def _server(folder: Path, **options: Any) -> LocalServer:
     return LocalServer(folder, **options)
 
 
-def _print_addresses(server_status: Status) -> None:
-    rows = {"bolt": server_status.uri, "browser": server_status.browser, "user": server_status.username}
-    for name, value in {**rows, "password": f"in {server_status.password_file}"}.items():
-        tell(f"  {name + ':':<10} {value}")
+def _print_status(server_status: Status, state: str) -> None:
+    tell(f"Neo4j {server_status.version or ''} {state} in {server_status.folder}")
+    if server_status.running:
+        rows = {"bolt": server_status.uri, "browser": server_status.browser, "user": server_status.username}
+        for name, value in {**rows, "password": f"in {server_status.password_file}"}.items():
+            tell(f"  {name + ':':<10} {value}")
 
 
 def _command(name: str, folder: Path) -> str:

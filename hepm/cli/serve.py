@@ -8,7 +8,7 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hepm.cli.commands import command, option
 from hepm.cli.config import ConfigFile, read_config
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @option("--upstream", config="serve.upstream")
 @holdout_option
 @option("--deny", config="serve.deny", is_flag=True)
-def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> None:
+def serve(store: str, **given: Any) -> None:
     """Serve a memory to running agents: a proxy for clients of OpenAI, Anthropic and Gemini, MCP, hooks, traces.
 
     HEPM_UPSTREAM_KEY is the endpoint's key, for clients that do not have it, and HEPM_TOKEN the token that opens every
@@ -45,7 +45,7 @@ def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> N
         raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
 
     config = read_config()
-    options = replace(config.serve, port=port, upstream=upstream, holdout=holdout, deny=deny)
+    options = replace(config.serve, **given)
     # A token is no option: the list of processes would show it.
     tokens: dict[str, Access] = {}
     if options.tokens is not None:
@@ -56,11 +56,11 @@ def serve(store: str, port: int, upstream: str, holdout: float, deny: bool) -> N
 
     def say(address: str) -> None:
         source = f", by {config.path}" if config.path else ""
-        shown = re.sub("//[^/]*@", "//", upstream)  # without a password
+        shown = re.sub("//[^/]*@", "//", options.upstream)  # without a password
         # Flushed: programs that start the server wait for this line.
         print(f"hepm serves {store} (upstream {shown}{source}) at {address}", file=sys.stderr, flush=True)
 
-    with open_memory(store, **_session_settings(options, store), deny=deny) as memory:
+    with open_memory(store, **_session_settings(options, store), deny=options.deny) as memory:
         runs = _live_runs(memory, config)
         logging.getLogger("hepm").setLevel(logging.INFO)  # runs that begin and are stored
         serve(Server(runs, options, tokens=tokens, upstream_key=os.environ.get("HEPM_UPSTREAM_KEY", "")), say)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from hepm.cli import options
-from hepm.cli.commands import Several, command, flag, option
+from hepm.cli.commands import command, flag, option
 from hepm.cli.options import (
     Bar,
     StorePlace,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from hepm.memory.obstacles import Obstacle
 
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
-_COLUMNS: Final = ("namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", "lessons")
 
 
 @command("stats")
@@ -59,11 +58,12 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
         levels = {name: guard.to_json() for name, guard in guards.items()}
         print_json({"store": store, **header, "namespaces": counted, "guard": levels})
         return
+    columns = ["namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", "lessons"]
     rows: list[list[str | int]] = []
     for name, counts in counted.items():
         *others, experiences, principles, notes = counts.values()
         rows.append([name, *others, experiences + principles + notes])
-    options.print_rows(_COLUMNS, rows, f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}")
+    options.print_rows(columns, rows, f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}")
     if not counted:
         print("No run is stored yet. A run under way counts once it has ended: see `hepm serve`.")
     for name, counts in counted.items():
@@ -87,30 +87,19 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
 @yes_option
 @json_option
 @place_options
-def forget(
-    place: StorePlace,
-    trajectory: str | None,
-    task: str | None,
-    user: str | None,
-    environment: str | None,
-    token: str | None,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
+def forget(place: StorePlace, dry_run: bool, yes: bool, as_json: bool, **chosen: Any) -> None:
     """Forget the runs that match every option, with everything they added and lessons that quote them.
 
     A user who is named alone loses their notes too. Example: `hepm forget --user alice --namespace retail`
     """
-    chosen = {"trajectory": trajectory, "task": task, "user": user, "environment": environment, "token": token}
     with place.open() as memory:
         remove = partial(memory.forget, **chosen, namespace=place.namespace)
         gone = remove(dry_run=True)
         if len(gone) > _MANY and not (dry_run or yes):
             options.confirm(f"forget {count_of(len(gone), 'run')} of {place.namespace} and all they added?")
         notes = 0
-        if user and not (trajectory or task or environment or token):
-            notes = len(memory.preferences.history(user, namespace=place.namespace))
+        if [name for name, value in chosen.items() if value] == ["user"]:
+            notes = len(memory.preferences.history(chosen["user"], namespace=place.namespace))
         if not dry_run:
             with Bar(f"forgetting {count_of(len(gone), 'run')}"):
                 gone = remove()
@@ -125,11 +114,11 @@ def forget(
 
 @command("doctor")
 @store_option
-@option("--namespace -n", "Only this partition; repeatable.", multiple=True)
+@option("--namespace -n", "One partition. Default: all.")
 @flag("--repair", "Repair what can be repaired.")
 @flag("--advice", "Say instead what keeps memory from helping, and which command mends it.")
 @json_option
-def doctor(store: str, namespace: Several, repair: bool, advice: bool, as_json: bool) -> None:
+def doctor(store: str, namespace: str | None, repair: bool, advice: bool, as_json: bool) -> None:
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
     Example: `hepm doctor --repair`, `hepm doctor --advice`
     """
@@ -138,8 +127,7 @@ def doctor(store: str, namespace: Several, repair: bool, advice: bool, as_json: 
         _advise(store, namespace, as_json=as_json)
         return
     with options.open_existing(store) as memory:
-        listed = [options.known_namespace(memory, name, store) for name in namespace or memory.namespaces()]
-        names = listed or [DEFAULT_NAMESPACE]
+        names = options.named_or_all(memory, namespace, store) or [DEFAULT_NAMESPACE]
 
         def examine() -> dict[str, list[Finding]]:
             with Bar("runs compared") as bar:
@@ -172,26 +160,22 @@ def _repair(memory: Memory, by_namespace: Mapping[str, Sequence[Finding]]) -> No
     memory.reembed()
 
 
-def _advise(store: str, namespaces: Sequence[str], *, as_json: bool) -> None:
+def _advise(store: str, namespace: str | None, *, as_json: bool) -> None:
     """Print what keeps memory from helping."""
     from hepm.memory.obstacles import obstacles
 
     with options.open_existing(store) as memory:
-        named = [options.known_namespace(memory, name, store) for name in namespaces]
-        hindrances: list[Obstacle] = []
-        for name in named or [None]:
-            hindrances += obstacles(memory, namespace=name)
+        found: list[Obstacle] = []
+        for name in options.named_or_all(memory, namespace, store):
+            found += obstacles(memory, namespace=name)
     if as_json:
-        print_json({"advice": [obstacle.to_json() for obstacle in hindrances]})
+        print_json({"advice": [obstacle.to_json() for obstacle in found]})
         return
-    where = ""
-    if options.chosen_by(store) == options.FROM_COMMAND:
-        where = f" --store {shlex.quote(store)}"
-    for obstacle in hindrances:
+    where = f" --store {shlex.quote(store)}" if options.chosen_by(store) == options.FROM_COMMAND else ""
+    for obstacle in found:
         command = obstacle.command.replace(" --namespace ", f"{where} --namespace ")
-        mend = obstacle.mend[:1].upper() + obstacle.mend[1:]
-        tell(f"{obstacle.namespace}: {obstacle.what}. {mend}: {command}")
-    if not hindrances:
+        tell(f"{obstacle.namespace}: {obstacle.what}. {obstacle.mend[:1].upper()}{obstacle.mend[1:]}: {command}")
+    if not found:
         print("nothing that is known keeps memory from helping")
 
 

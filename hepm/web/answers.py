@@ -124,7 +124,6 @@ class Transcript(TypedDict):
     success: bool | None
     environment: str
     stored: bool
-    arm: str
     turns: list[TurnShown]
     all_turns: int
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from hepm.graph.trials import Trial
 from hepm.ingest.transitions import request_of
 from hepm.text import cut
 from hepm.types import Object, Trajectory, Turn
@@ -30,36 +29,20 @@ def transcript_of(run: Trajectory, *, stored: bool = True) -> Transcript:
         "success": run.outcome.success,
         "environment": run.environment,
         "stored": stored,
-        "arm": _arm_of(run),
         "turns": [_turn(turn) for turn in turns[:MOST_TURNS]],
         "all_turns": len(turns),
     }
 
 
-def _arm_of(run: Trajectory) -> str:
-    """The arm of the trial that a run belongs to: with memory, without, or in its shadow; "" if it is in none."""
-    trial = Trial.of(run)
-    if trial is None:
-        return ""
-    if trial.shadow:
-        return "shadow"
-    return trial.arm
-
-
 def _turn(turn: Turn) -> TurnShown:
     calls: list[Object] = []
     for call in turn.calls:
-        arguments = ""
-        if call.arguments:
-            arguments = json.dumps(call.arguments, default=str)
-        result = call.result or ""
-        about = {"name": call.name, "arguments": shortened(arguments), "result": shortened(result)}
+        arguments = json.dumps(call.arguments, default=str) if call.arguments else ""
+        about = {"name": call.name, "arguments": shortened(arguments), "result": shortened(call.result or "")}
         calls.append({**about, "error": call.error, "refused": call.refused})
     return {"role": turn.role, "text": shortened(turn.text), "calls": calls, "hinted": list(turn.hinted)}
 
 
 def shortened(text: str, most: int = _TURN_CHARS) -> str:
     """A text as it is, cut to so many characters."""
-    if len(text) <= most:
-        return text
-    return text[: most - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.chats import write
-from tests.cli.test_lessons import asked, found
+from tests.cli.test_lessons import asked
 from tests.faults.command import HEPM, one_sentence, quick
 from tests.loopback import Loopback, Request, completion, error
 
@@ -76,10 +76,11 @@ def test_rules_label_stored_runs_and_a_dry_run_changes_nothing(store: Path) -> N
         "2 runs would be labelled: 1 succeeded, 1 failed; 1 without a label",
     ]
     assert labels(store) == before
-    report = found(store, "label", "--by", "tests")
-    assert (report["success"], report["failure"], report["unlabelled"]) == (1, 1, 1)
+    done = quick("label", "--by", "tests", "--store", store).out
+    assert done == "2 runs labelled: 1 succeeded, 1 failed; 1 without a label\n"
     assert labels(store) == {"good": (True, "tests"), "bad": (False, "tests"), "odd": (None, "")}
-    assert found(store, "label", "--remove", "tests", "--dry-run")["runs"][0]["by"] == "tests"
+    listed = quick("label", "--remove", "tests", "--dry-run", "--store", store).out
+    assert "bad: failure by tests, task t-bad\n" in listed
     assert quick("label", "--remove", "tests", "--store", store).out == "2 labels by tests removed\n"
     assert labels(store) == before
 
@@ -92,7 +93,7 @@ def test_one_run_is_labelled_corrected_and_unlabelled(store: Path) -> None:
     assert said("0.4") == "good: failure, was success\n"
     assert said("none") == "good: unlabelled, was failure\n"
     assert labels(store)["good"] == (None, "removed")
-    assert found(store, "label")["runs"][0]["id"] in ("good", "bad", "odd")
+    assert "good: unlabelled, task t-good\n" in quick("label", "--dry-run", "--store", store).out
 
 
 @pytest.mark.parametrize(
@@ -126,11 +127,13 @@ def test_a_model_labels_by_yes_and_no_and_no_answer_is_paid_for_twice(store: Pat
     dry = asked(store, loopback, "label", "--by", "judge", "--dry-run")
     assert dry.out.splitlines()[0] == "3 runs would be looked at"
     assert loopback.requests == []
-    first = asked(store, loopback, "label", "--by", "judge", "--json").json
-    assert (first["success"], first["failure"], first["unlabelled"], first["cost"]["calls"]) == (1, 1, 1, 3)
+    first = asked(store, loopback, "label", "--by", "judge")
+    assert first.out == "2 runs labelled: 1 succeeded, 1 failed; 1 without a label\n"
+    assert "asked small: 3 calls" in first.err
     assert labels(store) == {"good": (True, "judge:small"), "bad": (False, "judge:small"), "odd": (None, "")}
-    again = asked(store, loopback, "label", "--by", "judge", "--json").json
-    assert (again["unlabelled"], again["cost"]["calls"], again["cost"]["paid_before"]) == (1, 0, 1)
+    again = asked(store, loopback, "label", "--by", "judge")
+    assert "1 without a label" in again.out
+    assert len(loopback.requests) == 3
     sent = loopback.requests[0].said
     assert '"Fix the parser, says' in sent
     assert "pytest -q" in sent

@@ -74,7 +74,7 @@ def test_an_address_of_another_kind_is_no_store_and_its_password_is_not_said(fol
 ASKED: list[list[str]] = [
     ["suggest", "--after", "get_order"],
     ["prompt", "--state", "return an order", "--after", "get_order"],
-    ["label", "--json"],
+    ["lesson", "list"],
     ["export", "-"],
     ["cypher", "first_tools"],
     ["forget", "--task", "return-0", "--dry-run"],

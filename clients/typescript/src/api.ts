@@ -182,7 +182,6 @@ export interface Transcript {
   success: boolean | null;
   environment: string;
   stored: boolean;
-  arm: string;
   turns: Array<TurnShown>;
   all_turns: number;
 }

@@ -23,7 +23,7 @@ async function openRun(id) {
 
 function runParts(run) {
   const [word, kind] = ENDED.get(run.success) ?? [run.stored ? "no outcome" : "under way", ""];
-  const about = [run.environment, run.task && `task ${run.task}`, run.arm && `arm: ${run.arm}`].filter(Boolean).join(" · ");
+  const about = [run.environment, run.task && `task ${run.task}`].filter(Boolean).join(" · ");
   const more = run.all_turns - run.turns.length;
   return [
     make("h2", { dir: "auto" }, clipped(run.request || "(no request known)", 160)),
