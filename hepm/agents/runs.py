@@ -123,9 +123,8 @@ class LiveRuns:
         self._swept = time.monotonic()
         self._failing = False
         self._lock = RLock()
-        # Pools, since both wait for the store, which may not answer.
-        self._finishing = ThreadPoolExecutor(4, thread_name_prefix="hepm-finish")
-        self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
+        # Since a store may not answer.
+        self._waiting = ThreadPoolExecutor(5, thread_name_prefix="hepm-store")
         # Runs that are not under way in this process, and that a later request may continue: the id by namespace and
         # alias, and how many of its turns the client has that knows it by that alias.
         self._left: Bounded[tuple[str, str], tuple[str, int | None]] = Bounded(_MOST_ALIASES)
@@ -348,7 +347,7 @@ class LiveRuns:
         if not self.memory.store.remote:
             return self.memory.run(id, namespace=namespace)
         try:
-            return self._finding.submit(self.memory.run, id, namespace=namespace).result(_FIND_S)
+            return self._waiting.submit(self.memory.run, id, namespace=namespace).result(_FIND_S)
         except (TimeoutError, StoreUnavailableError):
             return None
 
@@ -500,7 +499,7 @@ class LiveRuns:
             raise StoreUnavailableError(
                 "the store does not answer: the run is kept on disk. Send its outcome again later"
             )
-        finishing = self._finishing.submit(copy_context().run, self._finish, id, namespace, success, reward)
+        finishing = self._waiting.submit(copy_context().run, self._finish, id, namespace, success, reward)
         try:
             finishing.result(STORE_S)
         except TimeoutError as error:  # as a server that died just now

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -38,38 +37,20 @@ class Labels:
         self._embedder = embedder
         self._changed = changed
 
-    def unlabelled(
-        self,
-        *,
-        namespace: str = DEFAULT_NAMESPACE,
-        environment: str | None = None,
-        task: str | None = None,
-        limit: int | None = None,
-        removed: bool = True,
-    ) -> Iterator[Trajectory]:
+    def unlabelled(self, *, namespace: str = DEFAULT_NAMESPACE, removed: bool = True) -> Iterator[Trajectory]:
         """Trusted runs of unknown outcome, the latest stored first; lazy, and they may be labelled meanwhile.
 
         With `removed`, those whose label was removed by hand are among them.
         """
         before = LAST_ROW
-        left = math.inf if limit is None else limit
-        while left > 0:
-            size = int(min(left, _READ_AT_ONCE))
-            rows = self._store.latest_records(
-                namespace=namespace,
-                before=before,
-                limit=size,
-                unlabelled=True,
-                environment=environment,
-                task=task,
-            )
+        while True:
+            rows = self._store.latest_records(namespace=namespace, before=before, limit=_READ_AT_ONCE, unlabelled=True)
             for seq, name, record in rows:
                 before = seq
                 run = parse_stored(name, record)
                 if run.trusted and (removed or run.outcome_by != REMOVED):
                     yield run
-                    left -= 1
-            if len(rows) < size:
+            if len(rows) < _READ_AT_ONCE:
                 return
 
     def derived(self, by: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Trajectory]:

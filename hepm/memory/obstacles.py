@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -88,7 +89,7 @@ def _unlabelled(memory: Memory, name: str, option: str, all_runs: int) -> Iterat
     total = memory.totals(namespace=name).unlabelled
     if not total or total < _SHARE_UNLABELLED * all_runs:
         return
-    some = memory.labels.unlabelled(namespace=name, limit=_UNLABELLED_READ, removed=False)
+    some = islice(memory.labels.unlabelled(namespace=name, removed=False), _UNLABELLED_READ)
     waiting = [run for run in some if any(run.calls())]
     # The store counts all without an outcome; which of them a label would help, the read ones tell.
     runs = round(total * len(waiting) / min(total, _UNLABELLED_READ))
