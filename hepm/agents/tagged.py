@@ -335,7 +335,10 @@ def _called(query: str, specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] |
         query = f"{written['name']} {json.dumps(written.get('arguments') or {})}"
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
-    name = _named(query, specs)
+    # 'find {"q": "x"}', 'find("x")'
+    name = re.split(r"[\s({]", query, maxsplit=1)[0]
+    if name not in [spec["function"]["name"] for spec in specs]:
+        name = ""
     arguments = query[len(name) :].strip().removeprefix("(").removesuffix(")").strip()
     searched = _searched(specs)
     if searched is not None and not (name and arguments.startswith("{")):
@@ -344,11 +347,3 @@ def _called(query: str, specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] |
     if not name:
         return None
     return name, arguments
-
-
-def _named(query: str, specs: Sequence[Mapping[str, Any]]) -> str:
-    """The tool that a query begins with; "" for none. The longest name first: one may begin with another."""
-    for name in sorted((spec["function"]["name"] for spec in specs), key=len, reverse=True):
-        if re.match(rf"{re.escape(name)}(?![\w.-])", query):
-            return name
-    return ""
