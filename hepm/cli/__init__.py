@@ -54,17 +54,12 @@ def _run(arguments: list[str]) -> int:
             import traceback
 
             traceback.print_exc()
-        _complain(f"hepm: {on_one_line(_sentence(error))}")
+        sentence = str(error)
+        if isinstance(error, OSError) and not isinstance(error, HepmError) and error.strerror:
+            # The system's own, without its number.
+            sentence = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+        _complain(f"hepm: {on_one_line(sentence)}")
         return 1
-
-
-def _sentence(error: HepmError | OSError) -> str:
-    """What to say of an error; of the system's without its number."""
-    if isinstance(error, HepmError) or not error.strerror:
-        return str(error)
-    if error.filename is None:
-        return error.strerror
-    return f"{error.filename}: {error.strerror}"
 
 
 def _exit_code(arguments: list[str]) -> int:

@@ -106,10 +106,8 @@ def write_for_agents(
     text = with_section(former, section, str(target))
     # Each line gets its end.
     write_lines([text.removesuffix("\n")], target, "the lessons")
-    sentence = f"{count_of(len(lessons), 'lesson')} written to {target}"
-    if left_out:
-        sentence += f"; {left_out:,} left out that {_UNFIT} (`export --all`)"
-    tell(sentence)
+    others = f"; {left_out:,} left out that {_UNFIT} (`export --all`)" if left_out else ""
+    tell(f"{count_of(len(lessons), 'lesson')} written to {target}{others}")
 
 
 @command("check")

@@ -29,18 +29,14 @@ def uplift(store: str, namespace: str | None, as_json: bool) -> None:
         names = options.named_or_all(memory, namespace, store)
         reports = [memory.sessions.uplift(namespace=name) for name in names]
     # Namespaces without a session say nothing, unless none has any.
-    tried = [report for report in reports if report.sessions or report.shadow or any(report.without_outcome.values())]
-    reports = tried or reports[:1]
+    reports = [one for one in reports if one.sessions or one.shadow or any(one.without_outcome.values())] or reports[:1]
     if as_json:
         print_json({"store": str(store), "namespaces": {report.namespace: report.to_json() for report in reports}})
         return
     if not reports:
         print("No run is stored yet.")
     for report in reports:
-        sentence = report.sentence
-        if len(reports) > 1:
-            sentence = f"{report.namespace}: {sentence}"
-        tell(sentence)
+        tell(f"{report.namespace}: {report.sentence}" if len(reports) > 1 else report.sentence)
         if report.sessions:
             controls = f"{report.controls:,} of them without memory"
             title = f"{count_of(report.sessions, 'session')} with an outcome, {controls}"

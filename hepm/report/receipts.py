@@ -88,9 +88,7 @@ def _receipt(sessions: int, effect: Effect | None) -> str:
     if turned is None:
         return f"{had}; what that was worth is known when more sessions of both arms have ended."
     value, low, high = turned
-    into = "failures into successes"
-    if value < 0:
-        into = "successes into failures"
-        value, low, high = -value, -high, -low
     # A bound below 0 says that it may have been the other way round.
-    return f"{had}; by the control arm it turned about {value:,.0f} {into} ({low:,.0f} to {high:,.0f})."
+    return (
+        f"{had}; by the control arm it turned about {value:,.0f} failures into successes ({low:,.0f} to {high:,.0f})."
+    )

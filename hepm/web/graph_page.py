@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import html
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import networkx as nx
 
@@ -22,6 +22,8 @@ from hepm.web.document import filled
 from hepm.web.layout import layout
 from hepm.web.transcripts import shortened
 
+EvidenceOf: TypeAlias = Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence[Evidence]]
+"""Runs and summaries behind edges, in their order."""
 MOST_TOOLS: Final = 200
 """Tools drawn at once, the most called first."""
 _LABEL_CHARACTERS: Final = 36  # of a tool's name in a sentence
@@ -49,7 +51,7 @@ def graph_data(
 def read_graph(
     graph: nx.DiGraph[ToolName],
     *,
-    evidence: Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence[Evidence]] | None,
+    evidence: EvidenceOf | None,
     outcomes: tuple[int, int],
     focus: ToolName | None = None,
     most: int = MOST_TOOLS,
@@ -68,52 +70,57 @@ def read_graph(
     Raises:
         NotFoundError: `focus` is not in the graph; the message has names like it.
     """
-    tools = set(graph)
-    if focus is not None:
-        tools = _around(graph, focus)
+    tools = set(graph) if focus is None else _around(graph, focus)
     calls: dict[ToolName, int] = {name: graph.nodes[name]["calls"] for name in tools}
     ordered = sorted(tools - {START}, key=lambda name: (name != focus, -calls[name], name))
     names = sorted(ordered[:most], key=lambda name: (-calls[name], name))
-    counts = [count_of(len(names), "tool")]
+    counts = count_of(len(names), "tool")
     if START in tools and names:
         # The scripts take the first tool for the start, if it is there at all.
         names.insert(0, START)
-    index = {name: number for number, name in enumerate(names)}
-    ends: list[tuple[ToolName, ToolName]] = []
-    among = 0
-    for source in names:
-        after: Mapping[ToolName, Mapping[str, Any]] = graph[source]
-        targets = [target for target in after if target in index]
-        targets.sort(key=lambda tool: (-after[tool]["weight"], -after[tool]["support"], tool))
-        among += len(targets)
-        ends += [(source, target) for target in targets[:_EDGES_PER_TOOL]]
-    edges: list[Object] = []
-    for source, target in ends:
-        edge = graph.edges[source, target]
-        drawn: Object = {"source": index[source], "target": index[target]}
-        for name in ("support", "failures", "weight", "failure_share"):
-            drawn[name] = round(edge[name], 6)  # the last bits of a sum must not change the page
-        edges.append(drawn)
-    if evidence is not None:
-        for edge, behind in zip(edges, evidence(ends), strict=True):
-            edge.update(texts_of(behind))
-    successes, runs = outcomes[0], sum(outcomes)
-    counts.append(count_of(len(edges), "edge"))
-    sentence = ", ".join(counts)
+    edges, weaker = _strongest(graph, names, evidence)
+    counts += f", {count_of(len(edges), 'edge')}"
     if focus is not None:
-        sentence = f"neighbourhood of {_named(focus)}: {sentence}"
+        counts = f"neighbourhood of {_named(focus)}: {counts}"
+    successes, runs = outcomes[0], sum(outcomes)
     if runs:
-        sentence += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({percent(successes / runs)})"
+        counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({percent(successes / runs)})"
+    missing = {"more tool": len(ordered[most:]), "weaker edge": weaker}
+    left_out = " and ".join([count_of(number, what) for what, number in missing.items() if number])
     return {
-        "start": 0 if START in index else None,
-        "focus": None if focus is None else index.get(focus),
+        "start": 0 if names[:1] == [START] else None,
+        "focus": None if focus is None else names.index(focus),
         "base": round(outcomes[1] / runs, 6) if runs else None,
         "tools": _placed(graph, names, edges),
         "edges": edges,
         "forks": list(map(_fork_data, forks)),
-        "counts": sentence + _left_out(len(ordered[most:]), among - len(edges)),
+        "counts": f"{counts} ({left_out} left out)" if left_out else counts,
         "others": ordered[most:],
     }
+
+
+def _strongest(
+    graph: nx.DiGraph[ToolName], names: Sequence[ToolName], evidence: EvidenceOf | None
+) -> tuple[list[Object], int]:
+    """The strongest edges of each tool to the others, by source, and how many weaker ones there are."""
+    index = {name: number for number, name in enumerate(names)}
+    ends: list[tuple[ToolName, ToolName]] = []
+    edges: list[Object] = []
+    weaker = 0
+    for source in names:
+        after: Mapping[ToolName, Mapping[str, Any]] = graph[source]
+        targets = [target for target in after if target in index]
+        targets.sort(key=lambda tool: (-after[tool]["weight"], -after[tool]["support"], tool))
+        weaker += len(targets[_EDGES_PER_TOOL:])
+        for target in targets[:_EDGES_PER_TOOL]:
+            ends.append((source, target))
+            edges.append({"source": index[source], "target": index[target]})
+            for name in ("support", "failures", "weight", "failure_share"):
+                edges[-1][name] = round(after[target][name], 6)  # the last bits of a sum must not change the page
+    if evidence is not None:
+        for edge, behind in zip(edges, evidence(ends), strict=True):
+            edge.update(texts_of(behind))
+    return edges, weaker
 
 
 def _around(graph: nx.DiGraph[ToolName], focus: ToolName) -> set[ToolName]:
@@ -123,16 +130,6 @@ def _around(graph: nx.DiGraph[ToolName], focus: ToolName) -> set[ToolName]:
         hint = f". Close to it: {', '.join(map(_named, close))}" if close else ""
         raise NotFoundError(f"no tool {_named(focus)!r} in this graph of {count_of(len(graph), 'tool')}{hint}")
     return {focus, *graph.pred[focus], *graph.succ[focus]}
-
-
-def _left_out(tools: int, edges: int) -> str:
-    """What a page leaves out, in words, as " (3 more tools and 1 weaker edge left out)"; "" if nothing."""
-    parts: list[str] = []
-    if tools:
-        parts.append(count_of(tools, "more tool"))
-    if edges:
-        parts.append(count_of(edges, "weaker edge"))
-    return f" ({' and '.join(parts)} left out)" if parts else ""
 
 
 def _named(tool: ToolName) -> str:
