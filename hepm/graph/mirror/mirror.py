@@ -25,6 +25,7 @@ T = TypeVar("T")
 _log = logging.getLogger("hepm")
 
 _PAUSE_FACTOR = 10  # the follower pauses ten times as long as it took to read all calls
+_PATIENCE_S = 5.0  # after so long without an answer the store counts as lost
 _SWITCH_S = 0.0001  # between turns of threads; the interpreter's own interval is 5 ms
 _switching = threading.Lock()
 _switched: list[float] = []
@@ -55,7 +56,6 @@ class Mirror:
     Attributes:
         embedder: Name of the embedder of the store's vectors, as of the revision read last.
         revision: Of the store, up to which it was read.
-        lost_since: Since when the store has not answered, Unix seconds; None while it does.
     """
 
     def __init__(
@@ -74,7 +74,8 @@ class Mirror:
         header = store.header
         self.revision = header.revision
         self.embedder = header.embedder
-        self.lost_since: float | None = None
+        self._lost_since: float | None = None
+        self._asked_at: float | None = None
         self._namespaces: dict[str, NamespaceMirror] = {}
         self._lessons: dict[str, LessonMirror] = {}
         self._lock = threading.Lock()
@@ -110,6 +111,15 @@ class Mirror:
                     mirrors[name] = make(self._store, name)
         return mirrors[name]
 
+    @property
+    def lost_since(self) -> float | None:
+        """Since when the store has not answered, Unix seconds; None while it does, or took less than some seconds."""
+        asked_at = self._asked_at
+        # A server that stands still takes a question, and never answers it. The clock may be set back.
+        if self._lost_since is None and asked_at is not None and time.time() - asked_at >= _PATIENCE_S:
+            return asked_at
+        return self._lost_since
+
     def poll(self) -> None:
         """Let the thread read what other processes wrote, if it is time; wait for nothing."""
         if time.monotonic() > self._next_poll:
@@ -125,7 +135,11 @@ class Mirror:
             StoreUnavailableError: it does not answer; what was read before stays.
         """
         with self._lock:
-            header = self._store.header
+            self._asked_at = time.time()
+            try:
+                header = self._store.header
+            finally:
+                self._asked_at = None
             self.embedder = header.embedder
             if header.revision != self.revision:
                 self._follow_changes(header)
@@ -162,12 +176,12 @@ class Mirror:
         """The same; if the store does not answer, suggestions go on from what was read before."""
         try:
             self.refresh(defer=defer)
-            if self.lost_since is not None:
-                _log.warning("the store answers again after %.0f s", time.time() - self.lost_since)
-                self.lost_since = None
+            if self._lost_since is not None:
+                _log.warning("the store answers again after %.0f s", time.time() - self._lost_since)
+                self._lost_since = None
         except StoreUnavailableError as error:
-            if self.lost_since is None:
-                self.lost_since = time.time()
+            if self._lost_since is None:
+                self._lost_since = time.time()
                 _log.warning("suggestions go on from what was read before: %s", error)
 
     def _wake(self) -> None:
