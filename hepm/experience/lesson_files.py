@@ -277,11 +277,10 @@ def with_section(text: str, section: str, name: str) -> str:
     if place is not None:
         start, end = place
         return text[:start] + section + text[end:]
-    if text and not text.endswith("\n"):
-        text += "\n"
-    if text and not text.endswith("\n\n"):
-        text += "\n"
-    return f"{text}{section}\n"
+    before = text.rstrip("\n")
+    if before:
+        before += "\n\n"
+    return f"{before}{section}\n"
 
 
 def _find(text: str, name: str) -> tuple[int, int] | None:

@@ -262,7 +262,7 @@ def _some_written(lessons: Collection[StoredLesson]) -> bool:
     return any(stored.row.live and stored.row.properties.get("distilled_by") != EXTRACTIVE for stored in lessons)
 
 
-_Moments: TypeAlias = dict[tuple[str, str], list[tuple[StoredLesson, Principle]]]
+_Moments: TypeAlias = defaultdict[tuple[str, str], list[tuple[StoredLesson, Principle]]]
 
 
 def _by_moment(lessons: Collection[StoredLesson]) -> _Moments:
@@ -270,12 +270,14 @@ def _by_moment(lessons: Collection[StoredLesson]) -> _Moments:
 
     After a call of a tool (`FOLLOWED_BY` and its name), or after its error (`SOLVED_BY`).
     """
-    moments: defaultdict[tuple[str, str], dict[str, tuple[StoredLesson, Principle]]] = defaultdict(dict)
+    moments: _Moments = defaultdict(list)
     for stored in lessons:
         if not stored.row.live or says_nothing(stored.row):
             continue
-        spoken = stored, Principle.of(stored.row)
+        when: set[tuple[str, str]] = set()
         for subject, predicate, object in stored.row.triples:
-            moment = (FOLLOWED_BY, object) if predicate == FAILS_AFTER else (predicate, subject)
-            moments[moment][stored.row.id] = spoken
-    return {moment: list(principles.values()) for moment, principles in moments.items()}
+            when.add((FOLLOWED_BY, object) if predicate == FAILS_AFTER else (predicate, subject))
+        spoken = stored, Principle.of(stored.row)
+        for moment in when:
+            moments[moment].append(spoken)
+    return moments
