@@ -103,7 +103,6 @@ class _Conversation:
         mark = _place(turn)
         keys: list[str] = []
         calls: list[ToolCall] = []
-        known: list[int] = []
         for number, key in enumerate(mark.keys):
             place = self._find(mark.scope, key)
             if place is None:
@@ -113,12 +112,9 @@ class _Conversation:
                 keys.append(key)
                 calls += turn.calls[number : number + 1]
             else:
-                known.append(place[0])
                 self._complete(place, turn.calls[number : number + 1])
         if keys:
             self.turns.append(replace(turn, calls=tuple(calls), mark=mark._replace(keys=tuple(keys))))
-        elif known and len(turn.text) > len(self.turns[known[0]].text):
-            self.turns[known[0]] = replace(self.turns[known[0]], text=turn.text)
 
     def _complete(self, place: tuple[int, int], calls: Sequence[ToolCall]) -> None:
         """Complete a call by what another part says of it."""

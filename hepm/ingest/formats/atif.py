@@ -98,11 +98,12 @@ def _messages(step: Object) -> Iterator[Object]:
     if text or calls or not results:
         yield {"role": _ROLES[source], "content": text, "tool_calls": calls}
     for result in results:
-        failed = value_at(result, "extra.is_error")
-        if failed is None and value_at(result, "extra.error"):
-            failed = True
-        text = plain_text(result.get("content"))
-        yield {"role": "tool", "tool_call_id": result.get("source_call_id"), "content": text, "is_error": failed}
+        yield {
+            "role": "tool",
+            "tool_call_id": result.get("source_call_id"),
+            "content": plain_text(result.get("content")),
+            "is_error": value_at(result, "extra.is_error"),
+        }
 
 
 READER: Final = Reader(

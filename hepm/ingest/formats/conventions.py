@@ -80,8 +80,8 @@ _MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_na
 _AGENTS: Final = ("gen_ai.agent.name", "agent.name", "agent_name")
 _EVALUATIONS: Final = ("gen_ai.evaluation", "annotation")
 _CANCELLED: Final = re.compile(r"Cancell?ed|Abort|Interrupt|Refused|Rejected|Denied")
-_RUNNING: Final = re.compile(r"(execute_tool|running tools?:|tool) (?=\S)|(running|executing) (\d+ )?tools?$")
-"""What tracers put before a tool's name; all of the name of a span around the calls of one turn."""
+_RUNNING: Final = re.compile(r"^(execute_tool|running tools?:|tool) (?=\S)")
+"""What tracers put before a tool's name."""
 _WRAPPERS: Final = frozenset({"inputs", "outputs", "output", "kwargs", "input_str", "args", "tags", "metadata", "name"})
 _NO_SERVICE: Final = "unknown_service"
 _READ_AS_PYTHON: Final = 100_000  # characters
@@ -147,16 +147,10 @@ def _kind_of(span: TraceSpan, about: Object) -> Kind:
         if kind is None and about.get(key):
             kind = _KINDS.get(str(about[key]).upper(), "other")
     named = _text(about, *_TOOL_NAMES[:3])
-    output = parsed_json(about.get("output.value"))
     if kind is None and (named or _text(about, *_CALL_IDS)):
         kind = "tool"
     elif kind is None and any(_value(about, name) is not None for name in _OF_MODELS) and span.parent.strip("0"):
         kind = "model"
-    elif kind in (None, "other") and is_langchain(output) and langchain_content(output).get("tool_call_id"):
-        kind = "tool"  # LangGraph's tools are spans of no kind
-    around = _RUNNING.fullmatch(span.name)
-    if kind == "tool" and around is not None and not named:
-        kind = "other"
     return kind or "other"
 
 

@@ -95,7 +95,6 @@ _READING: Final = frozenset({"view", "read", "open"})
 _PATHS: Final = ("file_path", "path", "filename", "file", "target_file", "notebook_path")
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
 _GIT: Final = re.compile(r"apply|am|checkout|switch|restore|stash|revert|reset|merge|rebase|pull|cherry-pick")
-_SCRIPT_WRITES: Final = re.compile(r"<<.*\.write(?:_text|_bytes|lines)?\(", re.DOTALL)
 
 
 def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
@@ -133,8 +132,6 @@ def _edited(call: ToolCall) -> list[str]:
 
 def _parts(command: str) -> Iterator[FileChange | TestRun]:
     """The changes and tests of a shell command, without results."""
-    if _SCRIPT_WRITES.search(command):
-        yield FileChange()
     try:
         commands = list(simple_commands(command[:_READ_CHARS]))
     except ValueError:
@@ -160,8 +157,6 @@ def _changed(command: SimpleCommand) -> Iterator[FileChange]:
     words = command.words
     program = words[0] if words else ""
     targets = list(command.written)
-    if program == "tee":
-        targets += [word for word in words[1:] if not word.startswith("-")]
     if program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
         targets += words[-1:]
     if program == "patch" or (program == "git" and len(words) > 1 and _GIT.fullmatch(words[1])):
