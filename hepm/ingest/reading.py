@@ -56,6 +56,7 @@ READERS: Final = (
 
 _PYTHON: Final = "<python>"
 _UNKNOWN: Final = "unknown"
+_LEFT_OUT: Final = "parts of messages are of types that hepm does not know, and left out"
 _ADVICE: Final = (
     'If it holds runs, name their format, or bring them into OpenAI chat messages: one {"messages": [...]} a line'
 )
@@ -172,9 +173,7 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
             yield chosen.name, item
             if unread:
                 kinds = {kind[:40]: count for kind, count in unread.items()}
-                left_out = ", ".join([f"{count:,} of the type {kind!r}" for kind, count in kinds.items()])
-                reason = f"parts of messages are of types that hepm does not know and left out: {left_out}"
-                yield chosen.name, Remark(document.name, record, reason, kinds)
+                yield chosen.name, Remark(document.name, record, _LEFT_OUT, kinds)
                 unread.clear()
     if is_empty and reader is None:
         reason = f"it is not of the format {document.options.format!r}: {_appearance(document)}"

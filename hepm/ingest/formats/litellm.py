@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from hepm.ingest.fields import Objects, first_time, list_at, parsed_json, text_at, value_at
+from hepm.ingest.fields import Objects, first_time, is_list, parsed_json, text_at, value_at
 from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.message_layouts import chat_messages
@@ -60,8 +60,10 @@ def _marks(messages: Objects) -> list[int]:
     marks: list[int] = []
     before = 0
     for message in messages:
-        calls = [value_at(call, "id|function.name") for call in list_at(message, "tool_calls")]
-        before = hash(f"{before} {message.get('role')} {message.get('content') or ''} {calls}")
+        ids: list[Any] = []
+        if is_list(message.get("tool_calls")):
+            ids = [value_at(call, "id|function.name") for call in message["tool_calls"]]
+        before = hash(f"{before} {message.get('role')} {message.get('content') or ''} {ids}")
         marks.append(before)
     return marks
 
