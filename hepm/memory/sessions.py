@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import blake2b
+from itertools import takewhile
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from hepm.memory.session import Session
     from hepm.uplift.report import UpliftReport
     from hepm.uplift.sequence import Effect
-
-_log = logging.getLogger("hepm")
 
 HARMED_HOLDOUT: Final = 0.95
 """Share of sessions that memory leaves alone where it harms; the others show whether that has changed."""
@@ -114,13 +113,31 @@ class Sessions:
         stored = 0
         for kept in self.journal.idle(idle_s):
             report = self.store(kept.run, kept.shown, namespace=kept.namespace, options=options)
-            for rejected in report.rejected:  # another run is stored under its id
-                _log.warning("the session %r is not stored: %s", kept.run.id, rejected.reason)
+            if report.rejected:
+                rest = self._beyond_stored(kept)
+                if rest is not None:
+                    report = self.store(rest, kept.shown, namespace=kept.namespace, options=options)
             stored += report.stored
             kept.file.unlink(missing_ok=True)
             if report.by_rule:
                 self.distill_soon(namespace=kept.namespace)
         return stored
+
+    def _beyond_stored(self, kept: Kept) -> Trajectory | None:
+        """What a session has beyond the run that is stored under its id and stays, as a run of its own."""
+        stored = self._memory.run(kept.run.id, namespace=kept.namespace)
+        if stored is None:
+            return None
+        pairs = zip(kept.run.turns, stored.turns, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        rest = kept.run.turns[same:]
+        if all(turn.role == "system" for turn in rest):
+            return None
+        # The id of the stored run is taken: "run-2", "run-3".
+        number = 2
+        while self._memory.run(f"{kept.run.id}-{number}", namespace=kept.namespace) is not None:
+            number += 1
+        return replace(kept.run, id=f"{kept.run.id}-{number}", turns=rest)
 
     def store(
         self,

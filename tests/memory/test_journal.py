@@ -9,11 +9,12 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hepm import Memory, Trajectory
+from hepm import Memory, Outcome, Trajectory
 from tests.faults.places import files_limited_to
 
 CRASHES = """
@@ -72,6 +73,22 @@ def test_what_a_killed_process_recorded_is_stored_without_a_label_once_it_rests(
     assert (run.task, run.user, run.outcome.success) == ("refund", "ada", None)
     assert kept(crashed) == []
     assert memory.sessions.store_abandoned() == 0
+
+
+def test_what_a_session_has_beyond_its_labelled_run_is_stored_as_a_run_of_its_own(
+    crashed: Path, memory: Memory
+) -> None:
+    journal = memory.sessions.journal
+    assert journal is not None
+    (left,) = journal.idle(0)
+    user, get_order, refund = left.run.turns
+    memory.ingest([replace(left.run, turns=(user, get_order), outcome=Outcome(1.0, True))])
+    assert memory.sessions.store_abandoned(idle_s=0) == 1
+    labelled, beyond = memory.run("parcel-7"), memory.run("parcel-7-2")
+    assert labelled is not None
+    assert beyond is not None
+    assert (labelled.turns, labelled.outcome.success) == ((user, get_order), True)
+    assert (beyond.turns, beyond.outcome.success) == ((refund,), None)
 
 
 def test_no_secret_of_a_session_under_way_is_on_disk(crashed: Path) -> None:
