@@ -135,8 +135,9 @@ def run(arguments: Sequence[str], scratch: str) -> str:
 
 def without_times(lines: Sequence[str]) -> list[str]:
     """Lines without the row of milliseconds, and what explains it."""
-    kept = [line.rstrip().removesuffix("; ms: median time in memory per turn") for line in lines]
-    return [line for line in kept if not re.match(r"ms +\d", line)]
+    text = "\n".join(line.rstrip() for line in lines)
+    text = re.sub(r"^memory ms .*\n(  beside .*\n)?", "", text, flags=re.MULTILINE)
+    return text.replace("; memory ms: median of a turn", "").splitlines()
 
 
 def write(table: ScriptedTable, made: Sequence[tuple[Sequence[str], str]], *, small: bool) -> None:

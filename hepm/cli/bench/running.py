@@ -17,7 +17,7 @@ from hepm.cli.bench.options import AgentOptions, LearningOptions
 from hepm.cli.bench.outcome import PlayOutcome, Shared
 from hepm.cli.options import Bar, refuse, remark
 from hepm.errors import BudgetSpentError, EndpointRefusedError
-from hepm.lab.bench.arms import Arm
+from hepm.lab.bench.arms import Arm, KnownMemory, open_known, scratch_memory
 from hepm.lab.bench.explore import Exploration
 from hepm.lab.bench.folder import Folder
 from hepm.lab.bench.models import open_model
@@ -100,12 +100,7 @@ class BenchCommand:
         )
         with bar:
             try:
-                if isinstance(made, Exploration):
-                    from hepm.cli.bench.rounds import explore
-
-                    explore(self, made, model)
-                else:
-                    made.play(model)
+                made.play(model)
             except (BudgetSpentError, EndpointRefusedError) as error:
                 return error  # what was answered is reported first
         return None
@@ -134,6 +129,7 @@ class BenchCommand:
         """A bench in its folder, which holds those of these settings alone: they shape its answers."""
         settings |= {"environment": self.environment.name, "model": self.endpoint.model, "seed": self.seed}
         settings |= {"max_turns": options.max_turns, "options": dict(options.options)}
+        settings |= {f"--{name.replace('_', '-')}": value for name, value in asdict(self.learning).items()}
         # Another model as the user makes other conversations.
         if isinstance(self.environment, PlayedUser):
             settings["user"] = self.environment.user.model
@@ -144,6 +140,13 @@ class BenchCommand:
                 place = Path(self.stack.enter_context(TemporaryDirectory(prefix="hepm-bench-")))
         folder = self.stack.enter_context(Folder(place, settings))
         return kind(self.environment, tasks, folder, self.endpoint, options, **about)
+
+    def open_memory(self) -> KnownMemory:
+        """The store of --memory, which sessions do not change; in a dry run one that is missing is empty."""
+        store = self.learning.memory or ""
+        if self.dry_run and not Path(store).exists():
+            return self.stack.enter_context(scratch_memory())
+        return self.stack.enter_context(open_known(store))
 
     @property
     def place(self) -> Path:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from hepm.cli.bench.running import BenchCommand, chosen_tasks
 from hepm.cli.options import check_store, known_namespace, refuse
-from hepm.lab.bench.arms import Arm, KnownMemory, find_arms, open_known, open_ready, scratch_memory
+from hepm.lab.bench.arms import Arm, KnownMemory, find_arms, open_ready
 from hepm.lab.bench.play import Bench, BenchOptions
 from hepm.lab.environments import Task
 from hepm.types import SUCCESS_FROM, Object
@@ -54,10 +53,10 @@ def _given(command: BenchCommand, arms: Sequence[Arm]) -> KnownMemory | None:
     # These put a digest of the runs to learn from into the system prompt.
     digesting = [arm.name for arm in arms if arm.digests]
     refuse(digesting, "--memory", f"{', '.join(digesting)} digest the runs of this bench: leave --memory out")
-    if command.dry_run and not Path(learning.memory).exists():
-        return command.stack.enter_context(scratch_memory())  # rounds may still have to fill it
+    if command.dry_run:
+        return command.open_memory()  # rounds may still have to fill it
     check_store(learning.memory)
-    memory = command.stack.enter_context(open_known(learning.memory))
+    memory = command.open_memory()
     memory.namespace = known_namespace(memory, learning.namespace, learning.memory)
     return memory
 
@@ -77,16 +76,11 @@ def _tested(command: BenchCommand, options: BenchOptions, given: KnownMemory | N
 
 def _settings(command: BenchCommand, options: BenchOptions, tasks: Sequence[Task], given: KnownMemory | None) -> Object:
     """What shapes the answers. Arms can be added later, and with a given memory also tasks and trials."""
-    learning = command.learning
     if given is not None:
-        return {"memory": f"{learning.memory} {given.namespace}, revision {given.header.revision}"}
-    settings: Object = {
+        return {"memory": f"{command.learning.memory} {given.namespace}, revision {given.header.revision}"}
+    return {
         "memory": f"learned from {options.learn}",
-        "embedder": learning.embedder or "hash-512",
         "judge": command.shared.judge or options.judge,
         "trials": options.trials,
         "tasks": sorted(task.id for task in tasks),
     }
-    if options.rollouts:
-        settings["rollouts"] = options.rollouts
-    return settings

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, replace
 from operator import itemgetter
 from random import Random
@@ -59,15 +60,20 @@ class Exploration(Bench):
     (EvolveR); experiences are then neither distilled nor evolved.
 
     Attributes:
+        given: Where runs and lessons are stored.
         number: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
+        distiller: The model that distills and evolves, at the same endpoint; "": lessons are found by counting.
         prune_below: θ_prune, after each round; see `hepm.experience.principles.Principles.prune`.
+        on_round: Called with the report of each round.
         deals: The runs of each round. Tasks are dealt in an order drawn with the seed, each as often as another.
         rounds: What is known of finished rounds.
     """
 
     _: KW_ONLY
     number: int = ITERATIONS
+    distiller: str = ""
     prune_below: float | None = None
+    on_round: Callable[[RoundReport], None] = lambda report: None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,45 +101,45 @@ class Exploration(Bench):
         """The runs of all rounds."""
         return [key for keys in self.deals for key in keys], []
 
-    def explore(
-        self,
-        model: Model,
-        memory: KnownMemory,
-        distiller: Client | None = None,
-        *,
-        on_round: Callable[[RoundReport], None] = lambda report: None,
-    ) -> None:
+    @property
+    def memory(self) -> KnownMemory:
+        """The given one."""
+        assert self.given is not None, "an exploration is made with a memory"
+        return self.given
+
+    def play(self, model: Model) -> None:
         """Make and learn the rounds that are not known, up to the first of which no run ends.
 
-        Args:
-            memory: Where runs and lessons are stored.
-            distiller: Distills and evolves; without it, lessons are found by counting.
         Raises:
             InputError: the store is not the one of this folder.
-            EndpointRefusedError, BudgetSpentError: as in `play`; a repeated call goes on.
+            EndpointRefusedError, BudgetSpentError: as in `Bench.play`; a repeated call goes on.
         """
-        self._check(memory)
-        for number, keys in enumerate(self.deals, 1):
-            report = self.folder.note(f"round {number}")
-            # A round whose report is noted is not made again.
-            if report is None:
-                left_out = self._make(keys, memory, model)
-                if left_out is None:
-                    return
-                report = self._learn(number, keys, memory, distiller, left_out)
-                self.folder.add_note(f"round {number}", report)
-            self.rounds.append(report)
-            on_round(report)
-        self._add_quality(memory)
-
-    def _check(self, memory: KnownMemory) -> None:
-        """Refuse a store that holds the rounds of another folder: runs of equal names would be taken for stored."""
+        self._model = model
+        # Runs of equal names would be taken for stored.
         first = self._id(str(self.deals[0][0]))
-        if self.folder.note("learning 1") is None and memory.run(first, namespace=memory.namespace) is not None:
+        if self.folder.note("learning 1") is None and self.memory.run(first, namespace=self.memory.namespace):
             raise InputError(
                 f"the folder {self.folder.path} and the store do not belong together: {first} is stored already. Name "
                 "the folder of these rounds, or begin anew with another store or another --seed."
             )
+        with ExitStack() as stack:
+            writer = None
+            if self.distiller:
+                endpoint = replace(self.endpoint, model=self.distiller)
+                client = Client(endpoint, ledger=self.folder, budget=model.budget, prices=model.prices)
+                writer = stack.enter_context(client)
+            for number, keys in enumerate(self.deals, 1):
+                report = self.folder.note(f"round {number}")
+                # A round whose report is noted is not made again.
+                if report is None:
+                    self._make(keys)
+                    if len(self.failed) == len(keys):
+                        return  # a round without a run teaches nothing: the server may be down
+                    report = self._learn(number, keys, writer)
+                    self.folder.add_note(f"round {number}", report)
+                self.rounds.append(report)
+                self.on_round(report)
+        self._add_quality()
 
     def _id(self, key: str) -> str:
         return f"{self.environment.name}/{self.endpoint.model}/{key}/seed-{self.options.seed}"
@@ -142,24 +148,18 @@ class Exploration(Bench):
         """The run as it is stored."""
         return replace(ended.run, id=self._id(str(ended.key)), tags={**ended.run.tags, "round": str(number)})
 
-    def _make(self, keys: Sequence[Key], memory: KnownMemory, model: Model) -> int | None:
-        """Make the runs of a round; how many broke off and are left out, None if all did."""
-        self._model = model
+    def _make(self, keys: Sequence[Key]) -> None:
+        """Make the runs of a round; those that break off are left out."""
         self.failed.clear()
         # Runs of a command that was stopped are in the folder.
         waiting = [key for key in keys if key not in self.ended]
-        self._play([Stream([key], memory) for key in waiting], sum(map(len, self.deals)))
-        if len(self.failed) == len(keys):
-            return None  # a round without a run teaches nothing: the server may be down
-        return len(self.failed)
+        self._play([Stream([key], self.memory) for key in waiting], sum(map(len, self.deals)))
 
-    def _learn(
-        self, number: int, keys: Sequence[Key], memory: KnownMemory, distiller: Client | None, left_out: int
-    ) -> RoundReport:
+    def _learn(self, number: int, keys: Sequence[Key], writer: Client | None) -> RoundReport:
         """Store, distill and evolve. Each part changes nothing when it is repeated."""
+        memory, namespace = self.memory, self.memory.namespace
         ended = [self.ended[key] for key in keys if key in self.ended]
         runs = [self._stored(run, number) for run in ended]
-        namespace = memory.namespace
         self.folder.add_note(f"learning {number}", True)
         # Before the runs: as these are stored, their outcomes count for the lessons they were shown.
         for shown, run in zip(ended, runs, strict=True):
@@ -168,18 +168,17 @@ class Exploration(Bench):
         report = memory.ingest(runs, namespace=namespace)
         if report.rejected:
             raise InputError(f"a run of round {number} is not stored: {report.rejected[0].reason}")
-        self._distill([run.id for run in runs], memory, distiller)
+        self._distill([run.id for run in runs], writer)
         evolved: Mapping[str, int] = {}
         if not self.arm.tagged:
-            evolved = self._evolve(number, memory, distiller)
+            evolved = self._evolve(number, writer)
         memory.principles.prune(below=self.prune_below, namespace=namespace)
         memory.refresh()
         memory.follow_now()
-        return self._report(number, ended, memory, left_out, evolved)
+        return self._report(number, ended, evolved)
 
-    def _report(
-        self, number: int, ended: Sequence[Ended], memory: KnownMemory, left_out: int, evolved: Mapping[str, int]
-    ) -> RoundReport:
+    def _report(self, number: int, ended: Sequence[Ended], evolved: Mapping[str, int]) -> RoundReport:
+        memory = self.memory
         # Over tasks: two runs of one task are no independent evidence.
         bootstrap = Bootstrap([run.key.task for run in ended], seed=number)
         success_E = np.array([run.facts.success for run in ended], dtype=np.float64)
@@ -197,7 +196,7 @@ class Exploration(Bench):
         return {
             "number": number,
             "episodes": len(ended),
-            "left_out": left_out,
+            "left_out": len(self.failed),
             "interval": [*interval(bootstrap.means(success_E))],
             **_means(ended),
             "zones": _by_zone(experiences),
@@ -209,8 +208,8 @@ class Exploration(Bench):
             "actions": _actions(ended) if self.arm.tagged else {},
         }
 
-    def _add_quality(self, memory: KnownMemory) -> None:
-        left = memory.lessons.list("principle", namespace=memory.namespace)
+    def _add_quality(self) -> None:
+        left = self.memory.lessons.list("principle", namespace=self.memory.namespace)
         for report, keys in zip(self.rounds, self.deals, strict=False):
             runs = {self._id(str(key)) for key in keys}
             taught = [one for one in left if not runs.isdisjoint(one.row.run_ids)]
@@ -220,8 +219,8 @@ class Exploration(Bench):
                 score, read = fmean(one.uses.score for one in taught), fmean(one.uses.uses for one in taught)
                 report["quality"] = {"principles": len(taught), "score": score, "uses": read}
 
-    def _distill(self, runs: Sequence[str], memory: KnownMemory, distiller: Client | None) -> None:
-        namespace = memory.namespace
+    def _distill(self, runs: Sequence[str], distiller: Client | None) -> None:
+        memory, namespace = self.memory, self.memory.namespace
         if distiller is None:
             # With the other runs of their tasks, as each run changes what the others teach.
             if not self.arm.tagged:
@@ -237,14 +236,14 @@ class Exploration(Bench):
         if any(report.unasked for report in reports):
             raise BudgetSpentError("the budget is spent, and runs wait to be distilled: repeat the command.")
 
-    def _evolve(self, number: int, memory: KnownMemory, distiller: Client | None) -> Mapping[str, int]:
+    def _evolve(self, number: int, distiller: Client | None) -> Mapping[str, int]:
         """The iteration of its round (PRIME, table 3), once: how many experiences each operator made, or pruned."""
         note = f"evolution {number}"
         made = self.folder.note(note)
         if made is None:
             evolved = evolve(
-                memory.lessons,
-                namespace=memory.namespace,
+                self.memory.lessons,
+                namespace=self.memory.namespace,
                 iterations=len(self.deals),
                 only=number,
                 seed=self.options.seed,

@@ -31,7 +31,7 @@ _SHOWN: Final = 2  # won tasks, and lost ones, of each arm
 _CHARS: Final = 300  # of what an arm did there
 _LEGEND: Final = (
     "in brackets: 95 %; differences are paired by task; turns, calls: of successful runs, differences where both arms "
-    "solved a task; ms: median time in memory per turn"
+    "solved a task; memory ms: median of a turn"
 )
 # Of a measure in a table: so many digits, else three.
 _DIGITS: Final = {"turns": 1, "calls": 1, "errors": 1, "tokens": 0, "requests_per_turn": 2, "tokens_per_turn": 0}
@@ -177,8 +177,6 @@ def _scores(report: BenchReport) -> Table:
             table.add_row(f"  beside {report.reference}", *differences)
     table.add_row(f"pass^{trials}", *[f"{scores.pass_k[-1]:.3f}" for scores in arms])
     table.add_row("won / lost", *[f"{len(scores.won)} / {len(scores.lost)}" for scores in arms])
-    table.add_row("hinted", *[f"{scores.hinted:.0%}" for scores in arms])
-    table.add_row("ms", *[f"{scores.memory_ms:.2f}" for scores in arms])
     return table
 
 

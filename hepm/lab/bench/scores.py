@@ -49,12 +49,17 @@ MEASURES: Final[Mapping[str, Measure]] = {
     "tokens": lambda facts: facts.usage.tokens,
     "requests_per_turn": lambda facts: facts.usage.calls / facts.turns if facts.turns else None,
     "tokens_per_turn": lambda facts: facts.usage.tokens / facts.turns if facts.turns else None,
+    "hinted": lambda facts: fmean(map(bool, facts.hints)) if facts.hints else None,
+    "memory_ms": lambda facts: 1_000 * median(facts.memory_s) if facts.memory_s else None,
     "cost_usd": lambda facts: facts.usage.cost_usd or None,
     "entropy.summary": _entropy(0),
     "entropy.before": _entropy(-1),
     "entropy.after": _entropy(1),
 }
-"""What is measured of a run in every environment; a measure that no run has is left out."""
+"""What is measured of a run in every environment; a measure that no run has is left out.
+
+hinted: Share of the turns at which memory said something. memory_ms: Median milliseconds in memory per turn.
+"""
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,6 @@ class ArmScores:
     Attributes:
         measures: Those of `MEASURES`, and what the environment judges besides ("f1").
         pass_k: The chance that k trials of a task all succeed, for k = 1 to the number of trials (τ-bench).
-        memory_ms: Median milliseconds in memory per turn.
-        hinted: Share of the turns at which memory said something.
         won, lost: Tasks that succeeded more often, and less often, than in the reference arm.
         sessions: Where trials are sessions of a user, the measures of each session.
     """
@@ -108,9 +111,6 @@ class ArmScores:
     # pass^k of τ-bench (Yao et al., 2024, arXiv:2406.12045). [0.5, 0.33]: half of the trials succeed, and in a third
     # of the tasks two do.
     pass_k: Sequence[float]
-    # Milliseconds, where `Facts.memory_s` has seconds.
-    memory_ms: float
-    hinted: float
     won: Sequence[ChangedTask]
     lost: Sequence[ChangedTask]
     sessions: Sequence[Mapping[str, Measured]] = ()
@@ -130,9 +130,7 @@ class ArmComparison:
 
     def scores(self, runs: Runs, others: Runs | None, *, sessions: int = 0) -> ArmScores:
         """The scores of an arm, and of so many sessions of a user, where trials are such; `others` of the reference."""
-        every = list(chain.from_iterable(runs))
         changes = list(self._changes(runs, others or runs))
-        hints = list(chain.from_iterable(facts.hints for facts in every))
         by_session: list[Mapping[str, Measured]] = []
         for session in range(sessions):
             reference = None
@@ -142,8 +140,6 @@ class ArmComparison:
         return ArmScores(
             self.measures(runs, others),
             pass_k=_pass_k(runs),
-            memory_ms=1_000 * median([*chain.from_iterable(facts.memory_s for facts in every)] or [0.0]),
-            hinted=sum(map(bool, hints)) / max(len(hints), 1),
             won=[change for better, change in changes if better],
             lost=[change for better, change in changes if not better],
             sessions=by_session,

@@ -71,7 +71,7 @@ def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(benched: tupl
     assert f") in 24 tasks. It solved {len(hybrid['won'])} tasks that failed with off, and failed" in said
     assert found["calls"] == asked == 2 * 24 * 3
     assert off["measures"]["tokens"]["value"] == 20 + 5 + 2 * 15
-    assert off["hinted"] == 0 < hybrid["hinted"]
+    assert off["measures"]["hinted"]["value"] == 0 < hybrid["measures"]["hinted"]["value"]
     for part in ("  beside off", "won with hybrid: ", "memory said: Suggested next tools:", "requests per turn"):
         assert part in shown
     # Of environments with 0 and 1 alone it would repeat the success.
@@ -151,7 +151,7 @@ def test_a_given_memory_is_used_and_left_as_it_was(clerks: Loopback, tmp_path: P
     with Memory.open(store) as memory:
         revision = memory.header.revision
     found = report(bench(tmp_path / "more", clerks.url, "--memory", str(store), "--tasks", "l*-Cleo", "--json"))
-    assert found["arms"]["hybrid"]["hinted"] > 0
+    assert found["arms"]["hybrid"]["measures"]["hinted"]["value"] > 0
     fits = tmp_path / "m.hepm-fit"  # what was measured in it
     assert sorted({*tmp_path.iterdir()} - {fits}) == sorted([*before, tmp_path / "more"])
     with Memory.open(store) as memory:

@@ -167,7 +167,7 @@ def test_arms_with_summaries_learn_from_three_rollouts_that_the_summary_tool_mad
     assert {run["tags"]["arm"] for run in learned} == {"summary"}
     assert {run["tags"]["trial"] for run in learned} == {"0", "1", "2"}
     assert len(learned) == 36
-    assert found["arms"]["explicit"]["hinted"] > 0
+    assert found["arms"]["explicit"]["measures"]["hinted"]["value"] > 0
     explicit, off = (found["arms"][arm]["measures"] for arm in ("explicit", "off"))
     assert off["requests_per_turn"]["value"] == 1
     assert explicit["requests_per_turn"]["value"] == 3  # the clerk says Yes at each turn, and writes a summary
@@ -219,7 +219,7 @@ def test_online_h_epm_asks_and_hints_as_the_paper_does_and_a_judge_labels_each_r
     # The first run taught nothing, as the judge said no: the second one knows nothing either.
     assert min(hinted_at) >= 2 * turns
     other = bench(tmp_path, loopback.url, *options[:4], "--tasks", "*-Ada")
-    assert "holds runs with another embedder" in " ".join(other.err.split())
+    assert "holds runs with another --embedder" in " ".join(other.err.split())
 
 
 def test_the_entropy_of_two_equal_tokens_is_ln_2_and_of_a_sure_one_is_0() -> None:

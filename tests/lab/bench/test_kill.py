@@ -89,7 +89,7 @@ def figures(bench: Bench, folder: Path, url: str) -> Any:
         return found["rounds"]
     del found["paid_before"]
     for arm in found["arms"].values():
-        del arm["memory_ms"]
+        del arm["measures"]["memory_ms"]
     return found
 
 

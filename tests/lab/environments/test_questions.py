@@ -277,7 +277,11 @@ def test_the_agents_differ_in_search_of_principles_and_in_the_format_of_actions_
     arms = answer.json["arms"]
     assert {arm["measures"]["success"]["value"] for arm in arms.values()} == {0.5}
     assert "f1" in arms["off"]["measures"]
-    assert [arms[name]["hinted"] > 0 for name in ("off", "tagged-alone", "tagged")] == [False, False, True]
+    assert [arms[name]["measures"]["hinted"]["value"] > 0 for name in ("off", "tagged-alone", "tagged")] == [
+        False,
+        False,
+        True,
+    ]
     for messages in of_arm(requests, recall=False):
         assert "<experience>" not in str(messages)
 
