@@ -92,10 +92,10 @@ class ChatModel:
         LlmError: there is no answer, or one without a choice.
     """
 
-    def __init__(self, endpoint: Endpoint, *, timeout_s: float = 300.0, retries: int = 5) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         check_extra()
         self.endpoint = endpoint
-        self._client = endpoint.open(timeout_s=timeout_s, retries=retries)
+        self._client = endpoint.open()
         self._answered = False
 
     def __call__(self, body: Object) -> Object:

@@ -175,7 +175,6 @@ class EndpointEmbedder(_ModelEmbedder):
         base_url: str | None = None,
         api_key: str | None = None,
         batch_size: int = 128,
-        timeout_s: float = 60.0,
         retries: int = 5,
     ) -> None:
         self._model = model.removeprefix(_ENDPOINT_PREFIX)
@@ -190,7 +189,7 @@ class EndpointEmbedder(_ModelEmbedder):
 
         self._endpoint = Endpoint(self._model, base_url or OPENAI_URL, api_key or "")
         self._batch_size = batch_size
-        self._client: Any = self._endpoint.open(timeout_s=timeout_s, retries=retries)
+        self._client: Any = self._endpoint.open(retries=retries)
 
     def __repr__(self) -> str:
         return f"EndpointEmbedder({self._model!r}, at={self._endpoint.where!r})"

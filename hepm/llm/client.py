@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
-from hepm.llm.endpoint import OPENAI_URL, Endpoint, complaint
+from hepm.llm.endpoint import OPENAI_URL, RETRIES, Endpoint, complaint
 from hepm.llm.question import Ledger, MemoryLedger, Message, PaidAnswer, Question, check_extra
 from hepm.llm.usage import Budget, Prices, Usage, estimate_tokens
 from hepm.types import Object
@@ -64,8 +64,7 @@ class Client:
         ledger: Ledger | None = None,
         budget: Budget | None = None,
         prices: Prices | None = None,
-        retries: int = 5,
-        timeout_s: float = 300.0,
+        retries: int = RETRIES,
     ) -> None:
         if budget is not None and budget.cost_usd is not None and prices is None:
             raise InputError("a budget in dollars needs prices: give what a million tokens cost, in and out.")
@@ -74,7 +73,7 @@ class Client:
         self.budget = budget or Budget()
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self._prices = prices
-        self._options: Object = {"retries": retries, "timeout_s": timeout_s}
+        self._retries = retries
         self._opened: Any = None
         self._answered = False
         # Options that the endpoint refuses: "schema", "temperature", and one of the two names of the limit of tokens.
@@ -221,7 +220,7 @@ class Client:
         """
         with self._lock:
             if self._opened is None:
-                self._opened = self.endpoint.open(**self._options)
+                self._opened = self.endpoint.open(retries=self._retries)
             client = self._opened
         refused = self._refused
         import openai

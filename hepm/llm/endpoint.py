@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 from hepm.errors import EndpointError, EndpointRefusedError, InputError
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
+RETRIES: Final = 5
+"""Further attempts per request, made by the openai package."""
+_TIMEOUT_S: Final = 300.0
 
 _UNKNOWN_MODEL: Final = re.compile(
     r"model_not_found|(unknown|invalid|no such) model|model\b.{0,80}\b(not exist|not found)", re.IGNORECASE
@@ -82,7 +85,7 @@ class Endpoint:
             return text
         return text.replace(self.api_key, "***")
 
-    def open(self, *, timeout_s: float, retries: int) -> Any:
+    def open(self, *, retries: int = RETRIES) -> Any:
         """An `openai.OpenAI` client, which retries and waits as the server asks."""
         if self.base_url == OPENAI_URL and not self.api_key:
             raise InputError(
@@ -94,7 +97,7 @@ class Endpoint:
         return openai.OpenAI(
             base_url=self.base_url,
             api_key=self.api_key or "none",  # always given, so that the client does not look for one itself
-            timeout=openai.Timeout(timeout_s, connect=min(10.0, timeout_s)),
+            timeout=openai.Timeout(_TIMEOUT_S, connect=10.0),
             max_retries=retries,
         )
 

@@ -56,9 +56,9 @@ _PLAY: Final = (
     f"conversation. {_IS_DATA}"
 )
 _PLAIN: Final = (
-    f"{_WHO} Give: reasoning, in two or three sentences: what the draft takes up, and whether the session is done; "
-    "draft, with what the last reply taught; done; message, which answers the agent's question or asks for what is "
-    f"missing. {_DRAFT} {_STYLE} Lines that begin with > are the conversation. {_IS_DATA}"
+    f"{_WHO} checks and enforced are empty. Give: reasoning, in two or three sentences: what the draft takes up, and "
+    "whether the session is done; draft, with what the last reply taught; done; message, which answers the agent's "
+    f"question or asks for what is missing. {_DRAFT} {_STYLE} Lines that begin with > are the conversation. {_IS_DATA}"
 )
 _JUDGE: Final = (
     "You decide whether a draft solves a problem, by the right answer. Other words, units or ways to write the same "
@@ -95,31 +95,14 @@ class SimulatedTurn:
 
     def __post_init__(self) -> None:
         # What a model gets wrong here is sent back to it once: the messages are for the model.
-        if sorted(check.preference for check in self.checks) != [1, 2, 3]:
-            raise ValueError("checks holds each of the preferences 1, 2 and 3 once")
+        if sorted(check.preference for check in self.checks) not in ([1, 2, 3], []):
+            raise ValueError("checks holds each of the preferences 1, 2 and 3 once; it is empty without preferences")
         if sorted(self.enforced) != sorted(check.preference for check in self.checks if check.violated):
             raise ValueError("enforced has the numbers of the violated preferences, and is empty if none is violated")
         if self.done and self.enforced:
             raise ValueError("a session does not end while a preference is enforced")
-        _check_message(self.done, self.message)
-
-
-@dataclass(frozen=True, slots=True)
-class PlainTurn:
-    """What a simulated user without preferences does after a reply."""
-
-    reasoning: str
-    draft: str
-    done: bool
-    message: str
-
-    def __post_init__(self) -> None:
-        _check_message(self.done, self.message)
-
-
-def _check_message(done: bool, message: str) -> None:
-    if not (done or message.strip()):
-        raise ValueError("message is empty, and the session is not done")
+        if not (self.done or self.message.strip()):
+            raise ValueError("message is empty, and the session is not done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +166,13 @@ class ModelUser:
         if len(turns) == 1:
             return UserTurn(self.client.ask(self._question(session, "open", _OPEN, str)))
         talk = f"The draft: {_quoted(before.draft)}\n\nThe conversation:\n{quoted_conversation(turns)}"
-        if not self.preferences:
-            free = self.client.ask(self._question(session, "simulate", _PLAIN, PlainTurn, talk))
-            return UserTurn(free.message, (), free.draft, free.done)
-        preferences = "\n".join(f"{number}. {PREFERENCES[name]}" for number, name in enumerate(self.preferences, 1))
-        text = f"The preferences:\n{preferences}\n\n{talk}"
-        turn = self.client.ask(self._question(session, "simulate", _PLAY, SimulatedTurn, text))
-        if turn.enforced:
+        task = _PLAIN
+        if self.preferences:
+            task = _PLAY
+            preferences = "\n".join(f"{number}. {PREFERENCES[name]}" for number, name in enumerate(self.preferences, 1))
+            talk = f"The preferences:\n{preferences}\n\n{talk}"
+        turn = self.client.ask(self._question(session, "simulate", task, SimulatedTurn, talk))
+        if self.preferences and turn.enforced:
             enforced = tuple(self.preferences[number - 1] for number in turn.enforced)
             return UserTurn(turn.message, enforced, before.draft)
         return UserTurn(turn.message, (), turn.draft, turn.done)

@@ -59,7 +59,7 @@ def row_of(spans: Sequence[TokenSpan], *, added: Added = "mask", absorb: bool = 
     mask: list[int] = []
     logprobs: list[float] = []
     begun = False  # the completion starts at the first span of the model, also where that is a summary left out of loss
-    sampled, any_logprobs = True, False
+    known = True  # one message without log-probabilities spoils the row: a trainer takes all or none
     for span in spans:
         if added != "mask" and span.kind in ("hint", "summary"):
             continue
@@ -70,10 +70,9 @@ def row_of(spans: Sequence[TokenSpan], *, added: Added = "mask", absorb: bool = 
         completion += span.ids
         mask += [int(span.kind in trained)] * len(span.ids)
         logprobs += span.logprobs or [0.0] * len(span.ids)
-        any_logprobs = any_logprobs or bool(span.logprobs)
         if span.kind == "model" and len(span.logprobs) != len(span.ids):
-            sampled = False  # one message without log-probabilities spoils the row: a trainer takes all or none
+            known = False
     row = Row(tuple(prompt), tuple(completion), tuple(mask))
-    if sampled and any_logprobs:
+    if known and any(span.logprobs for span in spans):
         return replace(row, logprobs=tuple(logprobs))
     return row

@@ -56,8 +56,6 @@ def user(body: Any) -> Reply:
         return completion(json.dumps({"reasoning": "", "correct": {**PROBLEMS, **SUMS, **CHOICES}[problem] in draft}))
     names = [name for line in about.splitlines() for name, text in PREFERENCES.items() if line[3:] == text]
     reply = about.rpartition("agent:\n> ")[2]
-    if not names:
-        return completion(json.dumps({"reasoning": "", "draft": reply, "done": True, "message": ""}))
     violated = [f"[{name}]" not in reply for name in names]
     checks = [{"preference": at, "reason": "", "violated": one} for at, one in enumerate(violated, 1)]
     turn: dict[str, Any] = {
@@ -175,7 +173,7 @@ def test_the_key_of_users_goes_to_their_own_address_and_not_to_the_agents(
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"checks": []}, "once"),
+        ({"checks": [{"preference": 1, "reason": "", "violated": True}]}, "once"),
         ({"enforced": []}, "numbers of the violated preferences"),
         ({"done": True}, "does not end"),
         ({"message": " "}, "message is empty"),
