@@ -103,13 +103,13 @@ class IngestReport:
 
     def to_json(self) -> dict[str, object]:
         """As `hepm ingest --json` prints it."""
-        names = [attribute.name for attribute in fields(self) if not attribute.name.startswith("_")]
-        values = {name: getattr(self, name) for name in names}
+        values: dict[str, object] = {}
+        for attribute in fields(self):
+            value = getattr(self, attribute.name)
+            if not attribute.name.startswith("_") and (value or attribute.name not in _IF_ANY):
+                values[attribute.name] = value
         values["rejected"] = [asdict(rejection) for rejection in self.rejected]
-        # Sorted, so that two reports can be compared.
-        values["by_format"] = dict(sorted(self.by_format.items()))
-        values["by_rule"] = dict(sorted(self.by_rule.items()))
-        return {key: value for key, value in values.items() if value or key not in _IF_ANY}
+        return values
 
 
 @dataclass(slots=True)
