@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hepm.memory.guard import LEVELS, SILENT, LevelOutcomes, Outcomes, drawn, in_force, of_level
+from hepm.memory.guard import LEVELS, SILENT, LevelOutcomes, Outcomes, drawn, in_force
 from hepm.memory.sessions import HARMED_HOLDOUT
 from hepm.uplift.sequence import path_of
 
@@ -46,7 +46,7 @@ Draw = Callable[[Outcomes, Random], str]
 
 def thompson(known: Outcomes, dice: Random) -> str:
     """The level with the higher share of successes, each drawn from what is known of it."""
-    return max(LEVELS, key=lambda level: of_level(known, level).draw(dice))
+    return max(LEVELS, key=lambda level: known[level].draw(dice))
 
 
 DRAWS: Final[Mapping[str, Draw]] = {"guard": drawn, "thompson": thompson}

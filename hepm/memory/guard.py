@@ -8,7 +8,7 @@ in nine of ten cases, so silence must look better by a margin. Ours; benchmarks/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, NamedTuple
 
@@ -47,12 +47,13 @@ class LevelOutcomes(NamedTuple):
 
 
 Outcomes = Mapping[str, LevelOutcomes]
-"""What is known of each level; one that is missing was never drawn."""
+"""What is known of each level."""
+NOTHING_KNOWN: Final[Outcomes] = dict.fromkeys(LEVELS, LevelOutcomes())
 
 
 def in_force(known: Outcomes) -> str:
     """The level that most sessions draw."""
-    return SILENT if of_level(known, SILENT).mean > of_level(known, HINTED).mean + MARGIN else HINTED
+    return SILENT if known[SILENT].mean > known[HINTED].mean + MARGIN else HINTED
 
 
 def drawn(known: Outcomes, dice: Random) -> str:
@@ -62,12 +63,7 @@ def drawn(known: Outcomes, dice: Random) -> str:
         return SILENT
     if lot > 1 - LEAST:
         return HINTED
-    return SILENT if of_level(known, SILENT).draw(dice) > of_level(known, HINTED).draw(dice) + MARGIN else HINTED
-
-
-def of_level(known: Outcomes, level: str) -> LevelOutcomes:
-    """What is known of a level."""
-    return known.get(level, LevelOutcomes())
+    return SILENT if known[SILENT].draw(dice) > known[HINTED].draw(dice) + MARGIN else HINTED
 
 
 def at_level(level: str, found: Suggestions) -> Suggestions:
@@ -82,19 +78,16 @@ class GuardState:
     """The level in force in a namespace, and the outcomes that it is chosen by.
 
     Attributes:
-        level: `SILENT` or `HINTED`.
         harm: Why it is silent though hints alone do no harm: memory does, with hints or without; "" else.
     """
 
-    level: str
     outcomes: Outcomes
     harm: str = ""
 
-    @classmethod
-    def of(cls, known: Outcomes, *, harm: str = "") -> GuardState:
-        """The state by these outcomes."""
-        level = SILENT if harm else in_force(known)
-        return cls(level, {level: of_level(known, level) for level in LEVELS}, harm)
+    @property
+    def level(self) -> str:
+        """`SILENT` or `HINTED`."""
+        return SILENT if self.harm else in_force(self.outcomes)
 
     @property
     def sessions(self) -> int:
@@ -117,4 +110,4 @@ class GuardState:
     def to_json(self) -> Object:
         """Level, sentence and outcomes, in values that JSON can hold."""
         by_level = {level: outcomes._asdict() for level, outcomes in self.outcomes.items()}
-        return {**asdict(self), "outcomes": by_level, "sentence": self.sentence}
+        return {"level": self.level, "outcomes": by_level, "harm": self.harm, "sentence": self.sentence}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hepm.errors import StoreUnavailableError
 from hepm.graph.trials import CONTROL, MEMORY
 from hepm.memory.background import BackgroundJobs
-from hepm.memory.guard import LATEST, LEVELS, GuardState, LevelOutcomes, Outcomes, drawn
+from hepm.memory.guard import LATEST, LEVELS, NOTHING_KNOWN, GuardState, LevelOutcomes, Outcomes, drawn
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 if TYPE_CHECKING:
@@ -202,17 +202,17 @@ class Sessions:
         try:
             known = self.outcomes(namespace=namespace)
         except StoreUnavailableError:  # hints go on from what was read before, and so do draws
-            _, known = self._outcomes.get(namespace, (0, {}))
+            _, known = self._outcomes.get(namespace, (0, NOTHING_KNOWN))
         return drawn(known, dice)
 
     def outcomes(self, *, namespace: str = DEFAULT_NAMESPACE) -> Outcomes:
         """How the latest stored sessions of each level ended."""
         revision = self._memory.mirrors.revision
-        at, known = self._outcomes.get(namespace, (-1, {}))
+        at, known = self._outcomes.get(namespace, (-1, NOTHING_KNOWN))
         # Counted again only where something was stored since.
         if at != revision:
             counted = self._memory.store.outcomes_by_level(LEVELS, namespace=namespace, most=LATEST)
-            known = {level: LevelOutcomes(*of_level) for level, of_level in counted.items()}
+            known = {level: LevelOutcomes(*counted.get(level, ())) for level in LEVELS}
             self._outcomes[namespace] = revision, known
         return known
 
@@ -250,7 +250,7 @@ class Sessions:
 
         harm = self.harm(namespace=namespace)
         reason = "" if harm is None else harm_sentence(harm)
-        return GuardState.of(self.outcomes(namespace=namespace), harm=reason)
+        return GuardState(self.outcomes(namespace=namespace), reason)
 
     def holdout_now(self, wanted: float, *, namespace: str = DEFAULT_NAMESPACE) -> float:
         """The share of sessions to hold out: as wanted, and nearly all where the guard finds that memory harms."""

@@ -24,7 +24,7 @@ NUMBERS = count()
 
 def outcomes(**levels: tuple[int, int]) -> dict[str, LevelOutcomes]:
     """Successes and sessions of levels, such as hinted=(15, 20)."""
-    return {level: LevelOutcomes(*ended) for level, ended in levels.items()}
+    return {level: LevelOutcomes(*levels.get(level, ())) for level in LEVELS}
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def hinted_share(known: dict[str, LevelOutcomes]) -> float:
 def test_of_the_first_sessions_more_are_hinted_than_silent() -> None:
     # Of two uniform draws the first is higher by more than .05 in .95² / 2 of the cases.
     silent = LEAST + (1 - 2 * LEAST) * 0.95**2 / 2
-    assert hinted_share({}) == pytest.approx(1 - silent, abs=0.03)
+    assert hinted_share(outcomes()) == pytest.approx(1 - silent, abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_sessions_are_silent_where_silence_is_better_by_a_margin_and_a_few_of_ea
 @pytest.mark.parametrize(
     ("known", "sentence"),
     [
-        ({}, "hinted, and no hinted session has an outcome yet"),
+        (outcomes(), "hinted, and no hinted session has an outcome yet"),
         (
             outcomes(hinted=(10, 20), silent=(15, 20)),
             "silent, since sessions do better without hints here: 10 of 20 sessions with them succeeded, "
@@ -101,7 +101,7 @@ def test_sessions_are_silent_where_silence_is_better_by_a_margin_and_a_few_of_ea
 def test_the_guard_says_in_a_sentence_which_level_is_in_force_and_why(
     known: dict[str, LevelOutcomes], sentence: str
 ) -> None:
-    assert GuardState.of(known).sentence == sentence
+    assert GuardState(known).sentence == sentence
 
 
 def test_silence_is_not_said_to_do_better_than_hints_that_no_session_had(file: Path) -> None:
