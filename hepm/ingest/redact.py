@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.ingest.records import with_texts
-from hepm.ingest.secret_rules import DEFAULT_RULES, LONG_WORD, MAY_NAME_A_SECRET, Rule
+from hepm.ingest.secret_rules import API_KEYS, DEFAULT_RULES, LONG_WORD, MAY_NAME_A_SECRET, Rule
 from hepm.types import Tool, Trajectory
 
 Hook: TypeAlias = Callable[[str], str]
@@ -51,6 +51,14 @@ _FOUND: Final = re.compile(r"\[redacted:[\w-]+\]")
 _NAMED: Final = re.compile(r'": "\[redacted:([\w-]+)\]"$')
 _ASCII: Final = bytes(range(128))
 
+_TABLE_LINE: Final = re.compile(r"""(\r?\n|\\{1,4}n|"(?:}|, "))""")
+_HEADINGS: Final = re.compile(r"(?:.*(?:name|user|login|e?mail|url|host|note|access ?key ?id))|id|site|service")
+
+_CELL: Final = re.compile(
+    r"""^([\s"'`]*)(?!null|none|\[redacted|<|\*{3})[^\s"'`][^"'`\n]*[^\s"'`}\])]""", re.IGNORECASE
+)
+_SEPARATORS: Final = ("\t", r"\\t", r"\t", "|", ",")
+_COLUMN_LITERALS: Final = frozenset(("passw", "passphrase", "passcode", "token", "secret", *API_KEYS))
 _VALUE_KEYS: Final = ("value", "Value", "text")
 _NAME_KEYS: Final = ("name", "Name", "key", "Key", "selector", "element", "label", "locator", "type")
 
@@ -146,6 +154,8 @@ class Redactor:
         # Bytes in lower case: `in` and `re` run over them faster than over text.
         searched = text.lower().encode("utf-8", "replace")
         literals = self._finder.literals(searched)
+        if not literals.isdisjoint(_COLUMN_LITERALS):
+            text = _without_secret_columns(text)
         for pattern, replacement in self._finder.patterns(literals):
             text = pattern.sub(replacement, text)
         if LONG_WORD in literals:
@@ -226,6 +236,33 @@ def _shown(text: str) -> str:
     if text.isascii() or not _HIDING.search(text.encode("utf-8", "replace").translate(None, _ASCII).decode()):
         return text
     return _HIDING.sub(lambda match: "" if match[1] else unicodedata.normalize("NFKC", match[0]), text)
+
+
+def _without_secret_columns(text: str) -> str:
+    """A table (CSV, Markdown, by tabs) without what stands below a heading such as "password"."""
+    parts = _TABLE_LINE.split(text)
+    separator = ""
+    width = 0
+    secret_columns: dict[int, str] = {}  # of the table that the line is in: the kind of secret by column
+    for position in range(0, len(parts), 2):  # between two lines stands what parts them
+        line = parts[position]
+        if secret_columns:
+            cells = line.split(separator)
+            if len(cells) != width:
+                secret_columns = {}
+            elif line.strip(" |:-"):  # else the rule below a heading of Markdown
+                for column, kind in secret_columns.items():
+                    cells[column] = _CELL.sub(rf"\1[redacted:{kind}]", cells[column])
+                parts[position] = separator.join(cells)
+                continue
+        separator = next((mark for mark in _SEPARATORS if mark in line), "")
+        if separator and not (separator == "," and ", " in line):  # which is a sentence
+            headings = [cell.strip(" \"'`*").lower() for cell in line.split(separator)]
+            if any(map(_HEADINGS.fullmatch, headings)):
+                kinds = enumerate(map(_kind_of_key, headings))
+                secret_columns = {column: kind for column, kind in kinds if kind is not None}
+                width = len(headings)
+    return "".join(parts)
 
 
 @cache
