@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hepm.errors import StoreDamagedError
 from hepm.text import count_of
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from hepm.graph.store import Store
 
 _log = logging.getLogger("hepm")
-_MANY: Final = 5_000  # runs, from which on a user waits for seconds
-_A_SECOND: Final = 1_000  # runs that are read in a second
 
 
 def upgrade(
@@ -60,10 +58,7 @@ def _count_by_todays_rules(store: Store, embedder: AgreedEmbedder) -> list[str]:
 
     done: list[str] = []
     for namespace in store.namespaces():
-        runs = store.totals(namespace=namespace).trajectories
-        if runs >= _MANY:
-            text = "an older hepm stored the %s runs of %s: they are read once by today's rules, which takes %d s or so"
-            _log.warning(text, f"{runs:,}", namespace, runs // _A_SECOND)
+        _log.info("the runs of %s are read by today's rules", namespace)
         restated = store.restate(namespace=namespace, replay=replay_with(None))
         if restated == 0:
             continue
