@@ -30,10 +30,7 @@ _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wron
 
 def _recognises_chat(document: Document) -> bool:
     # Gemini's lists of contents may begin with one of the user that has no role.
-    if document.keys & {"messages", "role", "contents", "parts"}:
-        return True
-    history = value_at(document.first, "history")
-    return is_list(history) and value_at(history[:1] and history[0], "role") is not None
+    return bool(document.keys & {"messages", "role", "contents", "parts"})
 
 
 def _read_chat(document: Document) -> Items:
@@ -100,7 +97,7 @@ def _messages_in(record: Object) -> list[Any]:
 
 def read_record(record: Object, origin: RunOrigin) -> Trajectory:
     """The run of a chat record; RecordError if it is none."""
-    messages = value_at(record, "messages|contents|history")
+    messages = value_at(record, "messages|contents")
     if messages is None:
         if "role" in record:
             raise RecordError("it has no 'messages': it is one message, and a run is a record with a list of them")
