@@ -41,7 +41,7 @@ from hepm.ingest.side_by_side import answers_in_order
 
 _Answers: TypeAlias = dict[str, tuple[list[int], Sequence[Hint]]]
 """By method, the rank of each call that is predicted, and a hint at each divergence and each of these calls."""
-_WORTH_RUNS: Final = 2_000
+_WORTH_RUNS: Final = 500
 """Runs in all memories together, from which on several processes are worth their start."""
 
 
