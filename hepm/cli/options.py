@@ -6,7 +6,6 @@ import io
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from hepm.text import count_of, on_one_line
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
     from rich.table import Table
 
     from hepm.graph.store import Store
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 FROM_COMMAND: Final = "from the command line"
-_BETWEEN_S: Final = 0.1  # between two counts on a terminal
+_LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
 
 speak_option = option(
     "--speak",
@@ -256,7 +256,6 @@ def tell(text: str) -> None:
 
 def remark(text: str) -> None:
     """Print what people should know beside the result: one line on stderr."""
-    _draw("")
     print(on_one_line(text), file=sys.stderr)
 
 
@@ -302,7 +301,8 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
         for line in lines:
             stream.write(f"{line}\n".encode("utf-8", "backslashreplace"))
             count += 1
-            bar.show(count)
+            if not count % _LINES_A_COUNT:
+                bar.show(count)
     return count
 
 
@@ -319,27 +319,27 @@ def print_table(table: Table) -> None:
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str | float]], title: str = "") -> None:
     """Print a table without lines; columns of numbers stand on the right."""
-    lines = [list(map(on_one_line, columns))]
-    numeric: set[int] = set()
+    from rich.table import Table
+    from rich.text import Text
+
+    named = Text(on_one_line(title)) if title else None
+    table = Table(title=named, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(Text(on_one_line(column)))
     for row in rows:
-        cells: list[str] = []
-        for at, value in enumerate(row):
+        cells: list[Text] = []
+        for column, value in zip(table.columns, row, strict=True):
+            shown = str(value)
             if not isinstance(value, str):
-                numeric.add(at)
-                value = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"  # noqa: PLW2901
-            cells.append(on_one_line(value))
-        lines.append(cells)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    if title:
-        tell(title)
-    for cells in lines:
-        for at, width in enumerate(widths):
-            cells[at] = cells[at].rjust(width) if at in numeric else cells[at].ljust(width)
-        print("  ".join(cells).rstrip())
+                column.justify = "right"
+                shown = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+            cells.append(Text(on_one_line(shown)))
+        table.add_row(*cells)
+    print_table(table)
 
 
 class Bar:
-    """What is done now, and how far it is, on one line that vanishes; silent if stderr is not a terminal.
+    """A bar with a count and the time; silent if stderr is not a terminal.
 
     Attributes:
         what: What is counted or done; it may change on the way.
@@ -347,29 +347,43 @@ class Bar:
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self._next = 0.0
+        self._drawn: Progress | None = None
+        if not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        text = TextColumn("{task.description}", markup=False)
+        # Until a total is known, the bar only shows that work goes on.
+        self._drawn = Progress(
+            text,
+            BarColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._drawn.add_task(what, total=None)
 
     def show(self, done: int, total: int | None = None) -> None:
-        """Update the count, ten times a second at most."""
-        if time.monotonic() > self._next:
-            self._next = time.monotonic() + _BETWEEN_S
-            of_total = f" of {total:,}" if total else ""
-            _draw(f"{done:,}{of_total} {self.what}")
+        """Update the count."""
+        if self._drawn is None:
+            return
+        progress = f"{done:,}"
+        if total:
+            progress += f" of {total:,}"
+        self._drawn.update(self._task, description=f"{progress} {self.what}", completed=done, total=total)
 
     def say(self, what: str) -> None:
         """Name what is done next."""
         self.what = what
-        _draw(what)
+        if self._drawn is not None:
+            self._drawn.update(self._task, description=what, completed=0, total=None)
 
     def __enter__(self) -> Self:
-        _draw(self.what)
+        if self._drawn is not None:
+            self._drawn.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        _draw("")
-
-
-def _draw(line: str) -> None:
-    """Put a line in the place of the one that is being written on a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[2K{on_one_line(line)}", end="", file=sys.stderr, flush=True)
+        if self._drawn is not None:
+            self._drawn.stop()
