@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -177,12 +177,11 @@ def _store(
             continue
         taught[first].update(lesson.run_ids)
         stored = known.get(first)
-        if first not in rows and stored is None:
+        # An outdated one comes again with these runs alone.
+        if first not in rows and (stored is None or stored.row.retired == OUTDATED):
             rows[first] = lesson.row()
             continue
         before = rows[first] if stored is None else rows.get(first, stored.row)
-        if before.retired == OUTDATED:  # its runs no longer count
-            before = replace(before, sources=(), retired="", retired_by="")
         after = before.with_sources(lesson.sources)
         if after != before:
             rows[first] = after

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hepm.errors import InputError, LlmError
+from hepm.errors import LlmError
 from hepm.experience.distilling import (
     Distiller,
     DistillReport,
@@ -107,8 +107,6 @@ class Experiences:
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
             keep: Which of these may be given; None for all.
         """
-        if k < 1:
-            raise InputError(f"k is {k}: ask for at least one experience.")
         if isinstance(state, str):
             state = StateSummary(said=(state,))
         stage = None

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Final, NamedTuple, Self
 
-from hepm.errors import InputError, NotFoundError
+from hepm.errors import InputError
 from hepm.evidence.rules import FAILED
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
@@ -350,8 +350,6 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     if row.is_retired:
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
     stored = bank.lessons(namespace).get(row.id)
-    if stored is None:
-        raise NotFoundError(f"there is no lesson {row.id!r}: it was forgotten meanwhile.")
     lesson = read_lesson(row)
     when = lesson.conditions
     if when.when.casefold() not in words.casefold():
@@ -367,7 +365,7 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     if edited.id == row.id:
         return edited
     # The new one has the uses of the former one.
-    put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses)
+    put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses if stored else row.prior)
     # The words may be those of a retired one.
     change = LessonChange(put=[put], retire={row.id: "superseded"}, revive=[edited.id], imported=True)
     bank.change(change, namespace=namespace)

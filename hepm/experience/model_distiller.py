@@ -112,8 +112,7 @@ class ModelDistiller:
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """What each wanted run taught, as the answers come; EndpointRefusedError if the model refuses every request."""
         comparisons: dict[str, RunComparison] = {}
-        silent: list[str] = []
-        questions = self._questions(tasks, comparisons, silent)
+        questions = self._questions(tasks, comparisons)
         for result in self.client.ask_all(questions, concurrency=self.concurrency):
             # Answers come in any order: the subject says of which run.
             run = result.question.subject
@@ -124,17 +123,12 @@ class ModelDistiller:
                 yield Distilled((), (), unasked=1)
             else:
                 yield Distilled((), (), failed=((run, str(result.error)),))
-        # Known only after the last question was taken.
-        yield Distilled((), tuple(silent))
 
     def _questions(
-        self, tasks: Iterable[TaskRuns], comparisons: dict[str, RunComparison], silent: list[str]
+        self, tasks: Iterable[TaskRuns], comparisons: dict[str, RunComparison]
     ) -> Iterator[Question[Written]]:
-        """One question a run, which is put into `comparisons`; `silent` gets runs in which the agent had no turn."""
+        """One question a run, which is put into `comparisons`; runs in which the agent had no turn are left out."""
         for task in tasks:
-            for run in task.runs:
-                if run.id in task.wanted and not run.steps:
-                    silent.append(run.id)
             for comparison in compare_runs(task.runs, self.methods):
                 if comparison.run.id in task.wanted:
                     comparisons[comparison.run.id] = comparison

@@ -27,7 +27,6 @@ from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import LAST_ROW, RunFilter
 from hepm.ingest.formats.turns import read_messages
-from hepm.ingest.records import MAX_LABEL
 from hepm.ingest.redact import Redactor
 from hepm.llm import Client
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
@@ -172,8 +171,6 @@ class Preferences:
 
         If the model cannot be reached, similarity chooses, and a warning is logged.
         """
-        if k < 1:
-            raise InputError(f"k is {k}: ask for at least one line.")
         notes = self.notes(user, namespace=namespace)
         lines = lines_of(notes.text) if notes else []
         if not lines or not context.strip():
@@ -266,5 +263,3 @@ def _versions_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, list[No
 def _check_user(user: str) -> None:
     if not user.strip():
         raise InputError("whose notes? Name a user.")
-    if len(user) > MAX_LABEL:
-        raise InputError(f"the user's name has {len(user):,} characters; {MAX_LABEL:,} are the limit.")

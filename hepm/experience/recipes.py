@@ -92,15 +92,12 @@ def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     recipes: dict[str, Principle] = {}
     for where, runs_there in grouped.items():
         for recipe in learn_recipes(runs_there, where)[:MOST_RECIPES]:
-            known = recipes.get(recipe.id)
-            if known is None:
-                recipes[recipe.id] = recipe
+            if recipe.id in recipes:
+                # The condition on the project comes first.
+                conditions = replace(recipe.conditions, preconditions=recipe.conditions.preconditions[-1:])
+                recipes[recipe.id] = replace(recipes[recipe.id], conditions=conditions)
             else:
-                anywhere = replace(known.conditions, preconditions=known.conditions.preconditions[-1:])
-                sources, tried, worked = recipe.sources, recipe.tried + known.tried, recipe.worked + known.worked
-                recipes[recipe.id] = replace(
-                    known, conditions=anywhere, sources=(*known.sources, *sources), tried=tried, worked=worked
-                )
+                recipes[recipe.id] = recipe
     return list(recipes.values())
 
 
