@@ -48,9 +48,11 @@ class BenchCommand:
     dry_run: bool
 
     def outcome(self, made: Bench) -> PlayOutcome:
-        """Play a bench; in a dry run, say what that would take."""
+        """Play a bench; in a dry run, say how many runs are not there yet."""
         if self.dry_run:
-            return self._estimate(made)
+            number = len(made.waiting())
+            line = f"{count_of(number, made.what)} would be played, in {self.place}: --budget limits what that takes"
+            return PlayOutcome({"dry_run": True, f"{made.what}s": number}, [line])
         budget, _ = self.shared.limits
         before = budget.paid_before
         ending = self._play(made)
@@ -66,19 +68,6 @@ class BenchCommand:
             ending = ending or click.exceptions.Exit(1)
         # Answers that were in the folder when the command began.
         return PlayOutcome(document | {"paid_before": budget.paid_before - before}, parts, ending)
-
-    def _estimate(self, made: Bench) -> PlayOutcome:
-        """How many runs are not there yet, and what they take if they are like those that are."""
-        number = len(made.waiting())
-        document: Object = {"dry_run": True, f"{made.what}s": number}
-        line = f"{count_of(number, made.what)} would be played, in {self.place}"
-        usage = made.estimate()
-        if usage is not None:
-            document |= {"calls": usage.calls, "tokens": usage.tokens}
-            line += f": about {count_of(usage.calls, 'call')} and {count_of(usage.tokens, 'token')} of the agent"
-        elif number:
-            line += "; what that takes is known once some are: begin with a small --budget"
-        return PlayOutcome(document, [line])
 
     def _play(self, made: Bench) -> Exception | None:
         """Open the models and play; the error that ended it early, to be raised after the report."""

@@ -63,7 +63,6 @@ class Facts:
 
     Attributes:
         errors: Calls that failed, and texts of an agent with tags that took no action.
-        ended: "answered", or the limit that was reached: "turns" or "tokens".
         moves: What the model did at each step: its calls, or its text.
         hints: What memory said at each step; "" for nothing.
         memory_s: Seconds in memory at each step.
@@ -75,7 +74,6 @@ class Facts:
 
     reward: float
     success: bool
-    ended: str
     turns: int
     calls: int
     errors: int

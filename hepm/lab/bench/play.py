@@ -30,7 +30,7 @@ from hepm.lab.bench.models import Model, StoppedError
 from hepm.lab.bench.planned import plan_of, steps_in
 from hepm.lab.bench.report import report_on, tables
 from hepm.lab.environments import Environment, Episode, PlayedUser, Task, place_of
-from hepm.llm import Endpoint, Question, Usage
+from hepm.llm import Endpoint, Question
 from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
 
 if TYPE_CHECKING:
@@ -162,15 +162,6 @@ class Bench:
         """The runs that are not there yet."""
         first, second = self.plan()
         return [key for key in (*first, *second) if key not in self.ended]
-
-    def estimate(self) -> Usage | None:
-        """About what the agent takes in the runs that are not there yet, if they are like those that are; None if none
-        is there."""
-        if not self.ended:
-            return None
-        usage = sum((run.facts.usage for run in self.ended.values()), Usage())
-        factor = len(self.waiting()) / len(self.ended)
-        return Usage(round(factor * usage.calls), round(factor * usage.tokens), estimated=True)
 
     def outcome(self) -> tuple[Object, Sequence[Table | str]]:
         """What it came to: as `hepm bench --json` prints it, and for people."""
@@ -404,7 +395,6 @@ class Bench:
         return Facts(
             reward=run.outcome.reward or 0.0,
             success=run.outcome.graded(self.options.success_from).success is True,
-            ended=done.ended,
             turns=done.turns,
             calls=len(calls),
             errors=sum(call.error is True for call in calls) + done.malformed,

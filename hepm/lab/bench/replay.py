@@ -106,7 +106,6 @@ class ReplayBench(Bench):
         facts = Facts(
             reward=float(right),
             success=right,
-            ended="answered",
             turns=1,
             calls=len(tools),
             errors=0,

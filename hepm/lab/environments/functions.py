@@ -22,20 +22,12 @@ _FORMULAS: Final = {
     "remainder": "(k * a + b) % (m + 1) + c - d",
     "square": "(a - b) ** 2 + k * c + m * d",
 }
-_INTEGER: Final = {"type": "integer"}
-_TOOLS: Final = (
-    tool_schema(
-        "evaluate",
-        "The value of f at a, b, c, d, unless that is the test input.",
-        dict.fromkeys(_NAMES, _INTEGER),
-    ),
-    tool_schema("show_test_input", "The input at which the value of f is asked.", {}),
-    tool_schema(
-        "submit",
-        "Submit the value of f at the test input; only the first submission counts.",
-        {"value": _INTEGER},
-    ),
-)
+_FIELDS: Final[Mapping[str, Sequence[str]]] = {"evaluate": _NAMES, "show_test_input": (), "submit": ("value",)}
+_ABOUT: Final = {
+    "evaluate": "The value of f at a, b, c, d, unless that is the test input.",
+    "show_test_input": "The input at which the value of f is asked.",
+    "submit": "Submit the value of f at the test input; only the first submission counts.",
+}
 
 
 @cache
@@ -80,16 +72,16 @@ class FunctionEpisode(Episode):
     @property
     def tools(self) -> Sequence[Schema]:
         """Evaluate, show the test input, submit."""
-        return _TOOLS
+        integer = {"type": "integer"}
+        return [tool_schema(name, _ABOUT[name], dict.fromkeys(fields, integer)) for name, fields in _FIELDS.items()]
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         """What comes of an action; ToolFailed for another action, other arguments, or after the submission."""
-        fields_of = {known["function"]["name"]: known["function"]["parameters"]["required"] for known in _TOOLS}
-        if tool not in fields_of:
-            raise ToolFailed(f"no action is called {tool}; there are {', '.join(fields_of)}")
+        if tool not in _FIELDS:
+            raise ToolFailed(f"no action is called {tool}; there are {', '.join(_FIELDS)}")
         # `type`, not isinstance: True is an int for Python, and no integer for an agent.
-        if {*arguments} != {*fields_of[tool]} or any(type(value) is not int for value in arguments.values()):
-            raise ToolFailed(f"{tool} takes {', '.join(fields_of[tool]) or 'no arguments'}, all integers")
+        if {*arguments} != {*_FIELDS[tool]} or any(type(value) is not int for value in arguments.values()):
+            raise ToolFailed(f"{tool} takes {', '.join(_FIELDS[tool]) or 'no arguments'}, all integers")
         if self._submitted is not None:
             raise ToolFailed("the conversation is over")
         test: list[int] = self._record["test"]

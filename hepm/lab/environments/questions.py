@@ -168,13 +168,13 @@ def _from_files(source: str) -> tuple[Sequence[AskedQuestion], Sequence[Paragrap
     asked: list[AskedQuestion] = []
     given: list[Paragraph] = []
     corpus: list[Paragraph] = []
-    for name in source.split(","):
+    for name in filter(None, source.split(",")):
         if name.startswith(CORPUS):
             corpus += read_corpus(Path(name.removeprefix(CORPUS)))
-        elif name:
-            questions_of_file, paragraphs_of_file = read_questions(Path(name))
-            asked += questions_of_file
-            given += paragraphs_of_file
+            continue
+        of_file, beside = read_questions(Path(name))
+        asked += of_file
+        given += beside
     if not asked:
         raise InputError(
             "questions-files needs files of questions: name them by --source, separated by commas, and a corpus to "

@@ -99,7 +99,9 @@ class TablePart:
     def figures(self, model: str, row: str, metrics: int) -> list[float | None]:
         """What was published of a row; None for what was not."""
         figure: Any = self.published[model][list(self.rows).index(row)]
-        return [figure] if metrics == 1 else list(figure)
+        if metrics == 1:
+            return [figure]
+        return list(figure)
 
     def ours(self, row: str, metrics: Sequence[str], documents: Records) -> list[float | None]:
         """What our benches measured of a row, in the mean; None for what some of them lack."""

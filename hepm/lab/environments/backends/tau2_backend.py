@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +21,6 @@ _orchestrator: Any = importlib.import_module("tau2.orchestrator.orchestrator")
 SOLO = (
     "You cannot communicate with the user, only make tool calls. When you have solved the ticket, answer in one line."
 )
-_CUSTOMER = re.compile(r"\b[a-z]+_[a-z]+_\d{4}\b")
 _known: dict[str, Object] = {}
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
@@ -54,7 +51,7 @@ def tasks(part: str) -> Iterator[Object]:
             "id": task.id,
             "request": task.ticket if mode == "solo" else "",  # else what the model that plays the user says first
             "system": system,
-            "family": _family(domain, task),
+            "family": task.id.partition("[PERSONA:")[0],  # in telecom ids name what is broken, then the persona
             "split": split_of.get(task.id, ""),
             "gold": _gold(task) if mode == "solo" else [],
         }
@@ -80,16 +77,6 @@ def _system(domain: str, mode: str) -> str:
     if mode == "solo":
         instruction += f"\n{SOLO}"
     return _agent.SYSTEM_PROMPT.format(agent_instruction=instruction, domain_policy=policy)
-
-
-def _family(domain: str, task: Any) -> str:
-    """The customer, and in telecom what is broken, without the persona of the user."""
-    # Its ids name what is broken, then the persona.
-    if domain == "telecom":
-        return task.id.partition("[PERSONA:")[0]
-    named = _CUSTOMER.findall(json.dumps(task.model_dump(mode="json")))
-    # Sorted first: of equally frequent ones the same on each machine.
-    return max(sorted(set(named)), key=named.count, default=task.id)
 
 
 def _gold(task: Any) -> list[Any]:
