@@ -37,6 +37,7 @@ READERS: Final = (
     exported.READER,
     tau.READER,
     tau2.READER,
+    tau2.SFT_READER,
     state_bench.READER,
     atif.READER,
     bfcl.READER,

@@ -20,6 +20,8 @@ TAU: Record = values("tau", "gpt-4o-retail.json")[0]
 TAU2: Record = values("tau2", "results.json")
 SIMULATION: Record = TAU2["simulations"][0]
 TAU2["simulations"] = [SIMULATION]
+TAU2_SFT: Record = values("tau2", "sft-small.json")
+TAU2_SFT["splits"]["test"] = []
 AGENTDOJO: Record = values("agentdojo", "attacked.json")
 ATIF: Record = values("atif", "trajectory.json")
 STATE_BENCH: Record = values(
@@ -31,6 +33,7 @@ ONE_DOCUMENT: dict[str, Any] = {
     "chat": CHAT,
     "tau": [TAU],
     "tau2": TAU2,
+    "tau2-sft": TAU2_SFT,
     "agentdojo": AGENTDOJO,
     "state-bench": {**STATE_BENCH, "task_id": "7-broken_lamp"},
     "atif": ATIF,

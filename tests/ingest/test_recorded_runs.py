@@ -26,7 +26,7 @@ READ = {
     "state-bench": 200,
     "tau-bench": 315,
     "tau-bench-avaljotsingh": 100,
-    "tau2-bench": 729,
+    "tau2-bench": 790,
     "tau2-bench-activegraph": 29,
 }
 """Of AgentDojo 15,428 were recorded; 207 hold no messages, and nothing can be learned from them."""
@@ -37,7 +37,7 @@ SUCCEEDED = {
     "state-bench": 0,
     "tau-bench": 162,
     "tau-bench-avaljotsingh": 73,
-    "tau2-bench": 440,
+    "tau2-bench": 501,
     "tau2-bench-activegraph": 14,
 }
 
@@ -46,7 +46,7 @@ REJECTED = {
     ("agentdojo", "the run holds no messages"): 207,
     ("state-bench", "no reader knows it"): 1,
     ("tau-bench", "no reader knows it"): 2,
-    ("tau2-bench", "no reader knows it"): 9,
+    ("tau2-bench", "no reader knows it"): 8,
 }
 """Definitions of tasks, splits of tasks and dialogues kept as one text are files without recorded runs."""
 

@@ -1,9 +1,10 @@
-"""Runs of tau2-bench: https://github.com/sierra-research/tau2-bench."""
+"""Runs of tau2-bench, and its training set: https://github.com/sierra-research/tau2-bench."""
 
 from __future__ import annotations
 
 import re
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hepm.ingest.fields import (
@@ -22,12 +23,20 @@ from hepm.ingest.fields import (
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import Items, RecordError, filled, graded
+from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Trajectory
 
 _CRASHES: Final = frozenset({"infrastructure_error", "unexpected_error", "user_error"})
 """Ends that say nothing of the agent; "agent_error" and "too_many_errors" are its own failures."""
 _DOMAINS: Final = ("airline", "retail", "telecom", "banking_knowledge", "mock")
 _NOISE: Final = re.compile(r"\d+(trials?|tasks)|default|no-user|base", re.IGNORECASE)
+_SFT_TOOLS: Final = {
+    "get_order_details": "retail",
+    "book_reservation": "airline",
+    "toggle_airplane_mode": "telecom-solo",
+    "get_customer_by_phone": "telecom",
+}
+"""A tool that only one domain has; a domain before the ones that contain it."""
 
 
 def _recognises(document: Document) -> bool:
@@ -116,4 +125,36 @@ def _simulation(record: Object, about: Object, document: Document) -> Trajectory
     return document.run(text_at(record, "id"), chat_turns(messages), graded(reward), **details)
 
 
+def _read_sft(document: Document) -> Items:
+    """{"splits": {"train": [run, ...], "test": [...]}}: chat messages as the agent saw them, of all domains.
+
+    A record is named by its split and its number there.
+    """
+
+    def build(record: Object, split: str) -> Trajectory:
+        tools = listed_tools(list_at(record, "tools"))
+        names = [tool.name for tool in tools]
+        return document.run(
+            text_at(record, "simulation_id"),
+            chat_turns(list_at(record, "messages")),
+            graded(number_at(record, "reward")),
+            environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
+            task=text_at(record, "task_id"),
+            file_model=PurePosixPath(document.file_name).stem,
+            tags={"split": split},
+            tools=tools,
+        )
+
+    for number, value in document.records():
+        try:
+            splits = as_object(value, "the record").get("splits")
+            splits = as_object(splits, "'splits'")
+            for split in splits:
+                for run_number, run in enumerate(list_at(splits, split), 1):
+                    yield document.built(f"{split} {run_number}", run, partial(build, split=split))
+        except RecordError as error:
+            yield document.rejected(number, str(error))
+
+
 READER: Final = Reader("tau2", _recognises, _read)
+SFT_READER: Final = Reader("tau2-sft", lambda document: "splits" in document.keys and not document.is_list, _read_sft)
