@@ -126,6 +126,11 @@ def contrast_of(run: ToolSequence, others: Sequence[ToolSequence], *, succeeded:
     return Contrast(way.at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), way.ended)
 
 
+def _failed(move: Move) -> bool:
+    """Whether all calls of a turn went wrong."""
+    return bool(move.calls) and all(map(went_wrong, move.calls))
+
+
 def place_in_words(after: Sequence[ToolName]) -> str:
     """Where in a run: "after a and b", by name, or "at the start"."""
     if not after:
@@ -167,12 +172,13 @@ def says_nothing(row: LessonRow) -> bool:
 
 
 class _Labelled(NamedTuple):
-    """A labelled run with its moves."""
+    """A labelled run with its moves; `compared` are those that count where it is compared with others."""
 
     run: Trajectory
     reward: float
     well: bool
     moves: list[Move]
+    compared: list[Move]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,22 +221,31 @@ def compare_runs(
     for run in sorted(runs, key=lambda run: run.id):
         reward = reward_of(run.outcome)
         if run.steps and reward is not None:
-            labelled.append(_Labelled(run, reward, run.outcome.graded().success is True, moves_of(run)))
-    ways: dict[bool, list[ToolSequence]] = {True: [], False: []}  # by success
+            moves = moves_of(run)
+            labelled.append(_Labelled(run, reward, run.outcome.graded().success is True, moves, moves))
+    # What failed in successful runs alone did not make them succeed; what fails in both may be what decides.
+    shared: set[Tools] = set()
     for one in labelled:
-        ways[one.well].append([move.tools for move in one.moves])
+        if not one.well:
+            shared.update(move.tools for move in one.moves if _failed(move))
+    ways: dict[bool, list[ToolSequence]] = {True: [], False: []}  # by success
+    for place, one in enumerate(labelled):
+        if one.well:
+            compared = [move for move in one.moves if move.tools in shared or not _failed(move)]
+            labelled[place] = one._replace(compared=compared)
+        ways[one.well].append([move.tools for move in labelled[place].compared])
     return [_compared(one, ways[not one.well], methods.get(one.run.environment, "r2g")) for one in labelled]
 
 
 def _compared(one: _Labelled, others: Sequence[ToolSequence], method: CreditMethod) -> RunComparison:
     """With its contrast to others, and the moves that counted most: by credit, and where the run left the others."""
     run, moves = one.run, one.moves
-    contrast = contrast_of([move.tools for move in moves], others, succeeded=one.well)
+    contrast = contrast_of([move.tools for move in one.compared], others, succeeded=one.well)
     credits = credit([turn.reward for turn in run.turns if turn.is_step], method)
     pivotal = None
-    if contrast and contrast.decides and moves:
+    if contrast and contrast.decides and one.compared:
         # A run that ended where others went on has no move there: its last one counts.
-        pivotal = min(contrast.at, len(moves) - 1)
+        pivotal = moves.index(one.compared[min(contrast.at, len(one.compared) - 1)])
     # Turns are counted from 1, and those without a call have a credit too.
     of_moves = [credits[move.turn - 1] for move in moves]
     keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]

@@ -41,6 +41,19 @@ def test_a_failure_learns_where_successful_runs_went_another_way() -> None:
     assert (found.zone, found.reward, found.tools[:3]) == ("warning", 0.0, ("modify", "cancel", "look"))
 
 
+def test_a_call_that_failed_is_not_why_a_run_succeeded() -> None:
+    def mistaken(run: Trajectory, at: int) -> Trajectory:
+        calls = [turn.calls for turn in run.turns if turn.calls]
+        wrong = tuple(replace(call, error=True) for call in calls[at])
+        return replace(run, turns=tuple(replace(t, calls=wrong) if t.calls == calls[at] else t for t in run.turns))
+
+    found = of(mistaken(good("g", "post", "look", "modify"), 0), bad("f", "look", "cancel"))
+    assert found.lesson.startswith("After look, this run, which succeeded, called modify;")
+    assert found.conditions.preconditions[0] == "after look"
+    both = of(mistaken(good("g", "post", "look"), 0), mistaken(bad("f", "post", "cancel"), 0))
+    assert both.lesson.startswith("After post, this run, which succeeded, called look;")
+
+
 def test_the_way_that_most_took_is_told_and_ties_go_by_name() -> None:
     others = [good("g1", "look", "c"), good("g2", "look", "b"), good("g3", "look", "d"), good("g4", "look", "d")]
     assert "succeeded called d;" in of(bad("f", "look", "x"), *others).lesson
