@@ -91,7 +91,9 @@ class Chance:
 
     def of(self, signs: Mapping[ToolName, Signs]) -> dict[ToolName, float]:
         """The chance of each tool, in (0, 1)."""
-        most = 1.0 if self.measured else UNMEASURED
+        most = 1.0
+        if not self.measured:
+            most = UNMEASURED
         chances: dict[ToolName, float] = {}
         for tool, of_tool in signs.items():
             score = sum(map(mul, self._columns(of_tool), self.weights))
@@ -100,11 +102,8 @@ class Chance:
 
     def known(self, likeness: float) -> float:
         """How surely a request is known: 0 up to what is usual between tasks, 1 from half-way to equality."""
-        return min(max((likeness - self.usual) / self._half_way, 0.0), 1.0)
-
-    @property
-    def _half_way(self) -> float:
-        return max((1 - self.usual) / 2, 1e-6)
+        half_way = max((1 - self.usual) / 2, 1e-6)
+        return min(max((likeness - self.usual) / half_way, 0.0), 1.0)
 
     def _columns(self, signs: Signs, *, new: bool = False) -> tuple[float, ...]:
         """The columns of the regression: shares count apart for requests that are known and for new ones.
@@ -112,7 +111,9 @@ class Chance:
         Args:
             new: Whether it is new however like it is: a family that was left out teaches nothing of known requests.
         """
-        known = 0.0 if new else self.known(signs.likeness)
+        known = 0.0
+        if not new:
+            known = self.known(signs.likeness)
         fresh = 1 - known
         odds_by_request = _log_odds(signs.by_request)
         return (
@@ -133,8 +134,9 @@ class Chance:
         """Fit to held-out decisions of successful runs."""
         families = Counter({decision.run.id: decision.run.case for decision in decisions}.values())
         per_family = Counter(decision.run.case for decision in decisions)
-        signs: list[Signs] = []
-        hints: list[tuple[bool, float, bool]] = []  # right, weight, new
+        hints: list[tuple[Signs, bool]] = []  # with whether the request is new
+        right: list[bool] = []
+        weights: list[float] = []
         likeness: list[float] = []
         for decision in decisions:
             weight = min(1.0, _PER_FAMILY / per_family[decision.run.case])
@@ -145,15 +147,15 @@ class Chance:
                 if not known:
                     likeness.append(found.likeness)
                 for tool, of_tool in found.signs.items():
-                    signs.append(of_tool)
-                    hints.append((is_right(decision, tool, found.share), weight, not known))
-        if len(signs) < _FEWEST_ROWS:
+                    hints.append((of_tool, not known))
+                    right.append(is_right(decision, tool, found.share))
+                    weights.append(weight)
+        if len(hints) < _FEWEST_ROWS:
             return cls()
         usual, sure = np.quantile(likeness, [_USUAL, _SURE]).tolist()
         unfitted = cls(SHIPPED, usual, sure, len(decisions) >= FEWEST_ASKED)
-        columns = [unfitted._columns(of_tool, new=new) for of_tool, (_, _, new) in zip(signs, hints, strict=True)]
-        right, weights, _ = np.array(hints, dtype=np.float64).T
-        fitted = _fit(np.array(columns, dtype=np.float64), right, weights)
+        columns = [unfitted._columns(of_tool, new=new) for of_tool, new in hints]
+        fitted = _fit(np.array(columns, dtype=np.float64), np.array(right, dtype=np.float64), np.array(weights))
         return cls(tuple(fitted.tolist()), usual, sure, unfitted.measured)
 
     @classmethod
@@ -192,10 +194,6 @@ def _log_odds(share: float) -> float:
     return log(bounded / (1 - bounded))
 
 
-def _logistic(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 1 / (1 + np.exp(-np.clip(scores, -30, 30)))
-
-
 def _fit(
     columns_NF: NDArray[np.float64], right_N: NDArray[np.float64], weight_N: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -211,7 +209,7 @@ def _fit(
     weights: NDArray[np.float64] = prior
     least = loss(prior)
     for _ in range(30):
-        chance_N = _logistic(columns_NF @ weights)
+        chance_N = 1 / (1 + np.exp(-np.clip(columns_NF @ weights, -30, 30)))
         slope = columns_NF.T @ (weight_N * (chance_N - right_N)) + _PRIOR * (weights - prior)
         curvature = (columns_NF * (weight_N * chance_N * (1 - chance_N))[:, None]).T @ columns_NF
         step = np.linalg.solve(curvature + _PRIOR * np.eye(len(weights)), slope)

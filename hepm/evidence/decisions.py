@@ -160,13 +160,16 @@ class LabelledRun:
     @property
     def instance(self) -> str:
         """What counts as one where it is asked whether several runs agree: a task, or a request with its numbers."""
-        words = self.case == self.family != self.task_key
-        return self.request if words else self.case
+        if self.case == self.family != self.task_key:
+            return self.request
+        return self.case
 
     @property
     def task_key(self) -> str:
         """Its task, whose id is one inside its environment; "" for none."""
-        return f"{self.environment}/{self.task}" if self.task and self.environment else self.task
+        if self.task and self.environment:
+            return f"{self.environment}/{self.task}"
+        return self.task
 
 
 def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
@@ -217,7 +220,9 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
 
 def before_last(past: Sequence[ToolName]) -> ToolName:
     """The call before the last one, `START` if there is none."""
-    return past[-2] if len(past) > 1 else START
+    if len(past) < 2:
+        return START
+    return past[-2]
 
 
 def last_of(sources: Iterable[ToolName]) -> ToolName:
@@ -232,8 +237,9 @@ def set_families(runs: Sequence[LabelledRun]) -> None:
     """
     runs_of_task = Counter(run.task_key for run in runs)
     for run in runs:
-        words = " ".join(sorted(run.words))
-        run.family = run.task_key if run.task and (runs_of_task[run.task_key] > 1 or not words) else words
+        run.family = " ".join(sorted(run.words))
+        if run.task and (runs_of_task[run.task_key] > 1 or not run.family):
+            run.family = run.task_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +272,17 @@ class Situation:
             past: All calls so far, oldest first, that turn's included.
         """
         # The calls of the last turn have no order.
-        earlier = len(past) if START in after else max(len(past) - len(after), 0)
+        earlier = len(past)
+        if START not in after:
+            earlier = max(earlier - len(after), 0)
         past = [*past[:earlier], *sorted(past[earlier:])]
         facts = known_before(state, past)
         request = request_of(said_text(state))
         words, numbers = words_of(request), numbers_of(request)
         place = CallPlace(last_of(after), state.failed)
-        # What the user wrote before the first call is one request.
-        wish = words_of(state.said[-1]) if state.earlier and state.said else words
+        wish = words
+        if state.earlier and state.said:  # what the user wrote before the first call is one request
+            wish = words_of(state.said[-1])
         return cls(place, past, facts, words, numbers, frozenset(past[state.earlier :]), wish)
 
     @classmethod
@@ -305,8 +314,11 @@ def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict
     facts = {
         CALLED: {tool: float(times) for tool, times in Counter(past).items()},
         BEFORE: {f"={before}": 1.0},
-        SINCE: {f"={writer}": 1.0 for flag, writer in _WRITERS.items() if flags & flag},
+        SINCE: {},
     }
+    for flag, writer in _WRITERS.items():
+        if flags & flag:
+            facts[SINCE][f"={writer}"] = 1.0
     if user:
         facts[USER] = {f"={user}": 1.0}
     return facts

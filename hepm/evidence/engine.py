@@ -143,11 +143,10 @@ class ToolCodes(dict[ToolName, int]):
 
     def counts(self, calls_R: Iterable[Sequence[ToolName]], *, first: int = 0) -> NDArray[np.intp]:
         """How often each run called each tool, as `Learned.called_3P`; runs are numbered from `first` on."""
-        pairs = [
-            (run, self[tool], times)
-            for run, calls in enumerate(calls_R, first)
-            for tool, times in Counter(calls).items()
-        ]
+        pairs: list[tuple[int, int, int]] = []
+        for run, calls in enumerate(calls_R, first):
+            for tool, times in Counter(calls).items():
+                pairs.append((run, self[tool], times))
         return np.array(pairs, dtype=np.intp).reshape(-1, 3).T.copy()
 
 
@@ -193,10 +192,6 @@ class Learned:
     stems: Mapping[ToolName, frozenset[str]]
     chance: Chance = SHIPPED_CHANCE
     whole: bool = True
-
-    def knows(self, tool: ToolName) -> bool:
-        """Whether a labelled run called a tool."""
-        return tool in self.stems
 
     @cached_property
     def _by_support(self) -> list[ToolName]:
@@ -275,12 +270,15 @@ class Learned:
         found = self._found(place, like, request, vote, situation.past, situation.again, said, allowed, witness or {})
         if place is None or like is None:
             return Findings(*found)
-        asks_user = USER not in situation.facts and any(test.source == USER for test in conditions)
-        by_user = asks_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1
-        missing = [test.source in (SAID, SAID_LAST) and not test.holds(situation.facts) for test in conditions]
-        unlike = bool(missing) and all(missing) and vote.likeness < _UNLIKE
-        sources = [test.source for test in conditions]
-        strange = next((tool for tool in sources if place.questions.is_unlike_all(tool, situation.facts)), "")
+        by_user, strange = False, ""
+        unlike = bool(conditions) and vote.likeness < _UNLIKE
+        for test in conditions:
+            by_user |= test.source == USER and USER not in situation.facts
+            unlike &= test.source in (SAID, SAID_LAST) and not test.holds(situation.facts)
+            if not strange and place.questions.is_unlike_all(test.source, situation.facts):
+                strange = test.source
+        if by_user:
+            by_user = len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1
         in_leaf = _counted(place, like.small_N)
         came, ended = self._of_like_requests(situation, place)
         return Findings(
@@ -308,13 +306,18 @@ class Learned:
         runs = total**2 / max(float((request.weight_R**2).sum()), 1e-9)  # the effective number (Kish 1965)
         # Of few runs, or where the request hardly says what is wanted, fewer may have called it by chance.
         by_chance = sqrt(of_all * (1 - of_all) / max(runs, 1))
-        return part / of_all if part < of_all - by_chance else 1.0
+        if part >= of_all - by_chance:
+            return 1.0
+        return part / of_all
 
     @cached_property
     def _last_R(self) -> NDArray[np.intp]:
         """The number of the last tool of each run; -1 of one without calls."""
-        last = [self.numbers[calls[-1]] if calls else -1 for calls in self.requests.calls_R]
-        return np.array(last, dtype=np.intp)
+        last_R = np.full(len(self.requests.calls_R), -1)
+        for run, calls in enumerate(self.requests.calls_R):
+            if calls:
+                last_R[run] = self.numbers[calls[-1]]
+        return last_R
 
     def runs_of(self, found: Findings, tool: ToolName, *, worked: bool) -> tuple[str, ...]:
         """Ids of the runs in which a tool worked, or did not, as it was counted: the latest first, at most 20."""
@@ -342,8 +345,8 @@ class Learned:
         group_N = self._cases(place, known=known)
         ways, asked = self._ways(place, like, past, group_N)
         share, by_request = shares(ways), shares(asked)
-        likely = {tool for by in (share, by_request, vote.share) for tool, part in by.items() if part >= LIKELY}
-        signs = self._signs(sorted(likely - {END}), share, by_request, ways, vote, again, {})
+        likely = _likely(share, by_request, vote.share) - {END}
+        signs = self._signs(sorted(likely), share, by_request, ways, vote, again, {})
         return HeldOut(signs, share, vote.likeness)
 
     def _cases(self, place: PlaceEvidence, *, known: bool) -> NDArray[np.intp] | None:
@@ -351,13 +354,17 @@ class Learned:
 
         None if each is one.
         """
-        return None if known else self.requests.family_R[place.run_N]
+        if known:
+            return None
+        return self.requests.family_R[place.run_N]
 
     def _ways(
         self, place: PlaceEvidence, like: _Like, past: Sequence[ToolName], group_N: NDArray[np.intp] | None
     ) -> tuple[dict[ToolName, Way], dict[ToolName, Way]]:
         """What came of each tool, for the rank, and where like requests and equal last calls count more."""
-        tree_N = _both(like) if like.both else like.forest_N
+        tree_N = like.forest_N
+        if like.both:
+            tree_N = _both(like)
         ways = counted(place, tree_N, self.base, group_N)
         last = [self.numbers.get(tool, -2) for tool in past[: -COMPARED - 1 : -1]]
         last += [-1] * (COMPARED - len(last))
@@ -388,27 +395,28 @@ class Learned:
             known = self.chance.known(vote.likeness) >= KNOWN
             group_N = self._cases(place, known=known)
             by_forest, asked = self._ways(place, like, past, group_N)
-            ways = by_forest if like.both else counted(place, _both(like), self.base, group_N)
+            ways = by_forest
+            if not like.both:
+                ways = counted(place, _both(like), self.base, group_N)
         share, by_request = shares(by_forest), shares(asked)
         tools = self._compared(share, by_request, vote, allowed)
         named = self._named(said)
         plain = self._plain(tools, share, by_forest, request, past, named, witness)
-        near = fitting(vote, share) if vote.likeness >= NEAR_FROM else {}
+        nearest = fitting(vote, share)
         scores: dict[ToolName, float] = {}
         for tool, part in plain.items():
-            scores[tool] = part + NEAREST * near.get(tool, 0.0)
+            scores[tool] = part
+            if vote.likeness >= NEAR_FROM:
+                scores[tool] += NEAREST * nearest.get(tool, 0.0)
             if tool in ways:
                 way = ways[tool]
                 scores[tool] *= (way.worked + PRIOR * self.base) / ((way.tried + PRIOR) * self.base)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
-        ranked = sorted(tools, key=lambda tool: (-round(scores[tool], 6), tool))
-        likely = [
-            tool
-            for tool in ranked
-            if max(share.get(tool, 0.0), by_request.get(tool, 0.0), vote.share.get(tool, 0.0), plain[tool]) >= LIKELY
-        ]
-        chance = self.chance.of(self._signs(likely, share, by_request, by_forest, vote, again, named))
-        return ways, share, vote, {tool: scores[tool] for tool in ranked}, chance
+        rank = dict(sorted(scores.items(), key=lambda scored: (-round(scored[1], 6), scored[0])))
+        likely = _likely(share, by_request, vote.share, plain)
+        asked_of = [tool for tool in rank if tool in likely]
+        chance = self.chance.of(self._signs(asked_of, share, by_request, by_forest, vote, again, named))
+        return ways, share, vote, rank, chance
 
     def _compared(
         self,
@@ -441,15 +449,17 @@ class Learned:
         if not tools:
             return {}
         called = Counter(past)
-        times_C = np.array([called[tool] for tool in tools])
+        times_C = _of_tools(called, tools)
         remaining_C = self._remaining(tools, called, request)
-        share_C = np.array([share.get(tool, 0.0) for tool in tools])
-        # What mostly failed here is not better for its name.
-        worse = {tool for tool, way in ways.items() if 2 * way.worked < way.failed}
-        named_C = np.array([0.0 if tool in worse else named.get(tool, 0.0) for tool in tools])
+        share_C = _of_tools(share, tools)
+        named_C = _of_tools(named, tools)
+        for place, tool in enumerate(tools):
+            # What mostly failed here is not better for its name.
+            if tool in ways and 2 * ways[tool].worked < ways[tool].failed:
+                named_C[place] = 0.0
         score_C = _SHARE * np.log(share_C + _FLOOR) + _NAMED * named_C + _REMAINING * np.log(remaining_C + _FLOOR)
         score_C += _CALLED * (times_C > 0) + _TIMES * np.log1p(times_C)
-        score_C += np.array([witness.get(tool, 0.0) for tool in tools])
+        score_C += _of_tools(witness, tools)
         raised_C = np.exp(score_C - score_C.max())
         return dict(zip(tools, (raised_C / raised_C.sum()).tolist(), strict=True))
 
@@ -478,7 +488,9 @@ class Learned:
 
     def _named(self, said: AbstractSet[str]) -> dict[ToolName, float]:
         """Share of the words of a tool's name that were said; of tools that have one of them."""
-        words = Counter(tool for word in said for tool in self._with_stem.get(word, ()))
+        words = Counter[ToolName]()
+        for word in said:
+            words.update(self._with_stem.get(word, ()))
         return {tool: found / len(self.stems[tool]) for tool, found in words.items()}
 
     def _signs(
@@ -492,14 +504,13 @@ class Learned:
         named: Mapping[ToolName, float],
     ) -> dict[ToolName, Signs]:
         few = 1 / (1 + sum(way.worked for way in ways.values()))
-        nearest = fitting(vote, share)
+        nearest = fitting(vote, share) or share
         signs: dict[ToolName, Signs] = {}
         for tool in tools:
-            part = share.get(tool, 0.0)
             signs[tool] = Signs(
-                part,
-                by_request.get(tool, 0.0) if by_request else part,
-                nearest.get(tool, 0.0) if nearest else part,
+                share.get(tool, 0.0),
+                (by_request or share).get(tool, 0.0),
+                nearest.get(tool, 0.0),
                 tool in again,
                 named.get(tool, 0.0),
                 vote.known,
@@ -515,18 +526,21 @@ class Learned:
             places: The places where it decided, with its decisions.
         """
         number = len(self.requests.run_ids)
-        tools = set(run.calls)
-        won = Counter(tools) if run.won else Counter[ToolName]()
-        lost = Counter[ToolName]() if run.won else Counter(tools)
+        called = Counter(set(run.calls))
+        support, failures = self.support, self.failures
+        if run.won:
+            support = support + called
+        else:
+            failures = failures + called
         return replace(
             self,
             places={**self.places, **places},
             requests=self.requests.with_run(run),
             base=(self.base * (number + 2) + run.won) / (number + 3),
-            support=self.support + won,
-            failures=self.failures + lost,
+            support=support,
+            failures=failures,
             called_3P=np.concatenate([self.called_3P, self.numbers.counts([run.calls], first=number)], axis=1),
-            stems={**self.stems, **{tool: stems(tool.removeprefix(USER_SIDE)) for tool in tools}},
+            stems={**self.stems, **stems_of(called)},
         )
 
 
@@ -553,7 +567,9 @@ def counted(
     total = float(weight_N.sum())
     if total < 1e-9:
         return {}
-    weight_G = weight_N if group_N is None else np.bincount(group_N, weight_N)
+    weight_G = weight_N
+    if group_N is not None:
+        weight_G = np.bincount(group_N, weight_N)
     # Scaled to the effective number of decisions, or of groups (Kish 1965).
     weight_N = weight_N * (total / float((weight_G**2).sum()))
     worked_K, failed_K = place.by_tool(np.array([weight_N * place.value_N, weight_N * (1 - place.value_N)]))
@@ -575,8 +591,12 @@ def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted
     """The decisions in a leaf of the small tree by tool."""
     of_all = np.array([small_N & (place.value_N >= 0.5), small_N, small_N & (place.value_N == 1)])
     counts_K3: list[list[int]] = place.by_tool(of_all.astype(np.float32)).astype(np.intp).T.tolist()
-    counted = {tool: Counted(*counts) for tool, counts in zip(place.tools, counts_K3, strict=True)}
-    return {tool: of_tool for tool, of_tool in counted.items() if of_tool.tried}
+    by_tool: dict[ToolName, Counted] = {}
+    for tool, counts in zip(place.tools, counts_K3, strict=True):
+        of_tool = Counted(*counts)
+        if of_tool.tried:
+            by_tool[tool] = of_tool
+    return by_tool
 
 
 def fitting(vote: NearestVote, share: Mapping[ToolName, float]) -> dict[ToolName, float]:
@@ -584,9 +604,13 @@ def fitting(vote: NearestVote, share: Mapping[ToolName, float]) -> dict[ToolName
 
     Runs of one request part where a result decides: a vote for the other way is no evidence here.
     """
-    votes = {tool: part for tool, part in vote.share.items() if tool != END}
-    fits = {tool: part * (share.get(tool, 0.0) + _UNFIT) for tool, part in votes.items()}
-    total, fitting_part = sum(votes.values()), max(sum(fits.values()), 1e-9)
+    fits: dict[ToolName, float] = {}
+    total = 0.0
+    for tool, part in vote.share.items():
+        if tool != END:
+            total += part
+            fits[tool] = part * (share.get(tool, 0.0) + _UNFIT)
+    fitting_part = max(sum(fits.values()), 1e-9)
     scale = total / fitting_part * min(fitting_part / (_FITS * max(total, 1e-9)), 1.0)
     return {tool: part * scale for tool, part in fits.items()}
 
@@ -597,6 +621,26 @@ def shares(ways: Mapping[ToolName, Way]) -> dict[ToolName, float]:
     if not worked:
         return {}
     return {tool: way.worked / worked for tool, way in ways.items()}
+
+
+def _likely(*shares: Mapping[ToolName, float]) -> set[ToolName]:
+    """The tools that have a share of `LIKELY` or more by any of these."""
+    likely = set[ToolName]()
+    for share in shares:
+        for tool, part in share.items():
+            if part >= LIKELY:
+                likely.add(tool)
+    return likely
+
+
+def _of_tools(values: Mapping[ToolName, float], tools: Sequence[ToolName]) -> NDArray[np.float64]:
+    """The values of some tools, 0 of those without one."""
+    return np.array([values.get(tool, 0.0) for tool in tools])
+
+
+def stems_of(tools: Iterable[ToolName]) -> dict[ToolName, frozenset[str]]:
+    """Stems of the words of each tool's name."""
+    return {tool: stems(tool.removeprefix(USER_SIDE)) for tool in tools}
 
 
 def stems(text: str) -> frozenset[str]:

@@ -91,11 +91,9 @@ class FactTest(NamedTuple):
 
     def in_words(self, *, holds: bool) -> str:
         """One of its answers in words, whatever is known; a number that is not above the limit is known."""
-        if self.source == ENDED:
-            return f"the last call {'ended' if holds else 'did not end'} in an error"
         if self.source == CALLED:
             return self._called_in_words(holds=holds)
-        if self.source in (USER, BEFORE, SINCE):
+        if self.source in (ENDED, USER, BEFORE, SINCE):
             return self._about_run_in_words(holds=holds)
         if "~" in self.fact:
             word = self.fact.rpartition("~")[2]
@@ -108,11 +106,22 @@ class FactTest(NamedTuple):
     def _says(self, holds: bool) -> str:
         tool = self.source.removeprefix(RESULTS_OF)
         if tool != self.source:
-            return f"{'a' if holds else 'no'} result of {tool} says"
-        return f"{_SPEAKERS.get(tool, tool)} {'says' if holds else 'does not say'}"
+            if holds:
+                return f"a result of {tool} says"
+            return f"no result of {tool} says"
+        speaker = _SPEAKERS.get(tool, tool)
+        if holds:
+            return f"{speaker} says"
+        return f"{speaker} does not say"
 
     def _about_run_in_words(self, *, holds: bool) -> str:
-        negation = "" if holds else "not "
+        if self.source == ENDED:
+            if holds:
+                return "the last call ended in an error"
+            return "the last call did not end in an error"
+        negation = "not "
+        if holds:
+            negation = ""
         value = self.fact.removeprefix("=")
         if self.source == USER:
             return f"the user is {negation}{value}"
@@ -141,7 +150,9 @@ class FactTest(NamedTuple):
             return f"{most + 1} or more" if holds else f"at most {most}"
         if holds:
             return self._beyond
-        return f"not {self._beyond}" if self._is_date else f"at most {self.above:g}"
+        if self._is_date:
+            return f"not {self._beyond}"
+        return f"at most {self.above:g}"
 
     @property
     def _is_date(self) -> bool:
@@ -154,7 +165,9 @@ class FactTest(NamedTuple):
 
     @property
     def _beyond(self) -> str:
-        return f"{'after' if self._is_date else 'above'} {self._amount(self.above)}"
+        if self._is_date:
+            return f"after {self._amount(self.above)}"
+        return f"above {self._amount(self.above)}"
 
     @property
     def _number_says(self) -> str:
@@ -199,9 +212,11 @@ class Questions:
     def __init__(self, tests: Sequence[FactTest], others: Iterable[ToolName] = ()) -> None:
         self.tests = tuple(tests)
         self.others = frozenset(others)
-        self.users = [number for number, test in enumerate(tests) if test.source == USER]
+        self.users: list[int] = []
         self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
         for number, test in enumerate(tests):
+            if test.source == USER:
+                self.users.append(number)
             for fact in (test.fact, *test.others):
                 self._by_fact.setdefault(test.source, {}).setdefault(fact, []).append((number, test.above))
 
@@ -228,41 +243,41 @@ def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision],
     asked: defaultdict[str, set[int]] = defaultdict(set)
     for test in tests:
         if not test.source.startswith("<"):
-            asked[test.source].update(numbers[FactName(test.source, fact)] for fact in (test.fact, *test.others))
+            for fact in (test.fact, *test.others):
+                asked[test.source].add(numbers[FactName(test.source, fact)])
     names = list(numbers)
     source_of: dict[int, str] = {}  # of a result without any, by the identity of its segment; "" of all others
     found = Counter[str]()
     for decision in decisions:
         for segment in decision.known:
             if id(segment) not in source_of:
+                source_of[id(segment)] = ""
                 facts: list[int] = segment.fact_F.tolist()
-                source = names[facts[0]].source if facts else ""
-                is_other = source in asked and asked[source].isdisjoint(facts)
-                source_of[id(segment)] = source if is_other else ""
+                if facts:
+                    source = names[facts[0]].source
+                    if source in asked and asked[source].isdisjoint(facts):
+                        source_of[id(segment)] = source
             found[source_of[id(segment)]] += 1
-    return Questions(tests, [source for source, times in found.items() if source and times >= _FEWEST_OTHERS])
+    del found[""]
+    return Questions(tests, [source for source, times in found.items() if times >= _FEWEST_OTHERS])
 
 
-class Entries(NamedTuple):
-    """Facts known before decisions: the row of the decision, the number of the fact, its value; shapes (E,)."""
-
-    row_E: NDArray[np.intp]
-    fact_E: IntArray
-    value_E: Float32Array
-
-
-def entries_of(decisions: Sequence[Decision], numbers: FactNumbers) -> Entries:
-    """What was known before some decisions."""
+def _entries(decisions: Sequence[Decision], numbers: FactNumbers) -> tuple[NDArray[np.intp], IntArray, Float32Array]:
+    """What was known before decisions: the row of the decision, the number of the fact, its value; shapes (E,)."""
     rows: list[NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
     facts: list[IntArray] = [np.zeros(0, dtype=np.int32)]
     values: list[Float32Array] = [np.zeros(0, dtype=np.float32)]
     for row, decision in enumerate(decisions):
-        of_calls = facts_of_calls(decision.past, decision.flags, decision.run.user)
-        segments = [*decision.known, *[numbers.segment(source, of_source) for source, of_source in of_calls.items()]]
-        facts += [segment.fact_F for segment in segments]
-        values += [segment.value_F for segment in segments]
-        rows.append(np.full(sum(len(segment.fact_F) for segment in segments), row))
-    return Entries(np.concatenate(rows), np.concatenate(facts), np.concatenate(values))
+        segments = list(decision.known)
+        for source, of_source in facts_of_calls(decision.past, decision.flags, decision.run.user).items():
+            segments.append(numbers.segment(source, of_source))
+        known = 0
+        for segment in segments:
+            facts.append(segment.fact_F)
+            values.append(segment.value_F)
+            known += len(segment.fact_F)
+        rows.append(np.full(known, row))
+    return np.concatenate(rows), np.concatenate(facts), np.concatenate(values)
 
 
 class TestedRows(NamedTuple):
@@ -285,12 +300,12 @@ def tests_of(
     Args:
         keep: Which tests are wanted.
     """
-    entries = entries_of(decisions, numbers)
+    row_E, fact_E, value_E = _entries(decisions, numbers)
     names = list(numbers)
     count = len(decisions)
-    order = np.lexsort((entries.row_E, entries.fact_E))
-    fact_E, row_E, value_E = entries.fact_E[order], entries.row_E[order], entries.value_E[order]
-    starts = np.flatnonzero(np.append(True, np.diff(fact_E) != 0)) if len(fact_E) else np.zeros(0, dtype=np.intp)
+    order = np.lexsort((row_E, fact_E))
+    row_E, fact_E, value_E = row_E[order], fact_E[order], value_E[order]
+    starts = np.flatnonzero(np.append(True, np.diff(fact_E) != 0))
     ends = np.append(starts[1:], len(fact_E))
     tests: list[FactTest] = []
     columns: list[BoolArray] = []
@@ -310,9 +325,10 @@ def tests_of(
         return TestedRows((), np.zeros((count, 0), dtype=np.bool_))
     true_FN = np.array(columns)
     kept = _in_several_families(true_FN, family_N)
+    true_FN = true_FN[kept]
     last_tools = {decision.place.tool for decision in decisions}
-    chosen = _distinct([tests[test] for test in kept], true_FN[kept], last_tools)
-    return TestedRows(tuple(chosen), np.ascontiguousarray(true_FN[[kept[row] for row in chosen.values()]].T))
+    chosen = _distinct([tests[test] for test in kept], true_FN, last_tools)
+    return TestedRows(tuple(chosen), np.ascontiguousarray(true_FN[list(chosen.values())].T))
 
 
 def _limits(name: FactName, value_X: Float32Array) -> list[float]:
@@ -321,7 +337,9 @@ def _limits(name: FactName, value_X: Float32Array) -> list[float]:
         return [_PRESENT]
     distinct = np.unique(value_X)
     between = (distinct[1:] + distinct[:-1]) / 2
-    most = _MOST_DATES if name.fact.endswith("@") else _MOST_LIMITS
+    most = _MOST_LIMITS
+    if name.fact.endswith("@"):
+        most = _MOST_DATES
     if len(between) > most:
         quantiles = np.quantile(value_X, np.linspace(0, 1, most + 2)[1:-1])
         between = between[np.unique(np.minimum(np.searchsorted(between, quantiles), len(between) - 1))]
@@ -354,9 +372,12 @@ def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str
     chosen: dict[FactTest, int] = {}
     for first, *further in equal.values():
         test = tests[first]
-        words = [tests[other] for other in further if "~" in test.fact and "~" in tests[other].fact]
-        others = tuple(other.fact for other in words if other.source == test.source)
-        chosen[test._replace(others=others[:MOST_WORDS])] = first
+        others: list[str] = []
+        for other in further:
+            source, fact, *_ = tests[other]
+            if source == test.source and "~" in fact and "~" in test.fact:
+                others.append(fact)
+        chosen[test._replace(others=tuple(others[:MOST_WORDS]))] = first
     return chosen
 
 

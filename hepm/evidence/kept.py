@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from hepm.evidence.chance import Chance
 from hepm.evidence.decisions import CallPlace
-from hepm.evidence.engine import Learned, ToolCodes, stems
+from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.facts import FactTest, Questions
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import Nodes, PlaceEvidence
 from hepm.evidence.rules import RunsOf, ToolRule
-from hepm.types import USER_SIDE
 
 _log = logging.getLogger("hepm")
 
@@ -97,7 +96,7 @@ def keep(file: Path, kept: KeptEvidence) -> None:
     shapes: dict[str, list[tuple[int, ...]]] = {}
     for name, of_place in _ARRAYS.items():
         of_places = [of_place(known) for known in evidence.places.values()]
-        arrays[name] = np.concatenate([array.ravel() for array in of_places])
+        arrays[name] = np.concatenate(of_places, axis=None)
         shapes[name] = [array.shape for array in of_places]
     requests = evidence.requests
     words, numbers = map(sorted, requests.words_R), map(sorted, requests.numbers_R)
@@ -210,9 +209,9 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
     ids, words, named, calls = zip(*texts["runs"], strict=True)
     requests = Requests.from_words(
         list(ids),
-        [frozenset(of_run) for of_run in words],
-        [frozenset(of_run) for of_run in named],
-        [tuple(of_run) for of_run in calls],
+        list(map(frozenset, words)),
+        list(map(frozenset, named)),
+        list(map(tuple, calls)),
         arrays["family_R"],
         arrays["won_R"],
         {family: number for number, family in enumerate(texts["families"])},
@@ -226,7 +225,7 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
         Counter(texts["support"]),
         Counter(texts["failures"]),
         arrays["called_3P"],
-        {tool: stems(tool.removeprefix(USER_SIDE)) for tool in numbers},
+        stems_of(numbers),
         Chance.from_json(texts["chance"]),
         texts["whole"],
     )

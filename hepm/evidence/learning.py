@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,13 +11,13 @@ import numpy as np
 
 from hepm.evidence.chance import MOST_ASKED, Chance, HeldOut
 from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun, set_families
-from hepm.evidence.engine import Learned, ToolCodes, stems
+from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import PlaceEvidence, grow
 from hepm.evidence.values import back_up
 from hepm.graph.delta import ADVISED
 from hepm.graph.rows import spread_over
-from hepm.types import USER_SIDE, ToolName
+from hepm.types import ToolName
 
 FAMILIES: Final = 8
 """Families of a memory, from which on each is one case to a new request, however many runs it has."""
@@ -37,9 +37,14 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
     run_number = {run.id: number for number, run in enumerate(runs)}
     tools = ToolCodes()
     called_3P = tools.counts(requests.calls_R)
-    base = (sum(run.won for run in runs) + 1) / (len(runs) + 2)
+    base = float(requests.won_R.sum() + 1) / (len(runs) + 2)
+    support, failures = Counter[ToolName](), Counter[ToolName]()
     decisions_at: dict[CallPlace, list[Decision]] = defaultdict(list)
     for run in runs:
+        if run.won:
+            support.update(set(run.calls))
+        else:
+            failures.update(set(run.calls))
         for decision in run.decisions:
             decisions_at[decision.place].append(decision)
     rows_at: dict[CallPlace, list[Decision]] = {}
@@ -55,10 +60,10 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         requests,
         tools,
         base,
-        _callers(run for run in runs if run.won),
-        _callers(run for run in runs if not run.won),
+        support,
+        failures,
         called_3P,
-        {tool: stems(tool.removeprefix(USER_SIDE)) for tool in tools},
+        stems_of(tools),
         whole=whole,
     )
     if not measured:
@@ -71,17 +76,20 @@ def set_cases(runs: Sequence[LabelledRun]) -> None:
     set_families(runs)
     few = len({run.family for run in runs}) < FAMILIES
     for run in runs:
-        run.case = run.id if few else run.family
-
-
-def _callers(runs: Iterable[LabelledRun]) -> Counter[ToolName]:
-    return Counter(tool for run in runs for tool in set(run.calls))
+        run.case = run.family
+        if few:
+            run.case = run.id
 
 
 def _measure(evidence: Learned, rows_at: Mapping[CallPlace, Sequence[Decision]]) -> Chance:
     """Ask what would have been said at decisions of successful runs that no hint came before."""
-    row_of = {decision: (place, row) for place, rows in rows_at.items() for row, decision in enumerate(rows)}
-    asked = [decision for decision in row_of if decision.run.won and not decision.flags & ADVISED]
+    row_of: dict[Decision, tuple[CallPlace, int]] = {}
+    asked: list[Decision] = []
+    for place, rows in rows_at.items():
+        for row, decision in enumerate(rows):
+            row_of[decision] = place, row
+            if decision.run.won and not decision.flags & ADVISED:
+                asked.append(decision)
     asked.sort(key=lambda decision: (decision.run.seq, decision.at))
 
     def ask(decision: Decision, known: bool) -> HeldOut:
@@ -97,4 +105,5 @@ def spread(decisions: Sequence[Decision], most: int) -> list[Decision]:
         return list(decisions)
     latest = most // 2
     earlier = decisions[:-latest]
-    return [*[earlier[place] for place in spread_over(len(earlier), most - latest)], *decisions[-latest:]]
+    chosen = [earlier[place] for place in spread_over(len(earlier), most - latest)]
+    return [*chosen, *decisions[-latest:]]

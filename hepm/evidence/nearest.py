@@ -56,7 +56,9 @@ class NearestVote:
     @property
     def known(self) -> float:
         """The likeness as far as it says that this request itself is known: 0 of another order in the same words."""
-        return 0.0 if self.elsewhere else self.likeness
+        if self.elsewhere:
+            return 0.0
+        return self.likeness
 
 
 @dataclass(slots=True, eq=False)
@@ -86,13 +88,11 @@ class Requests:
         """Of runs with their families."""
         families: dict[str, int] = {}
         family_R = [families.setdefault(run.case, len(families)) for run in runs]
-        words_R = [run.words for run in runs]
-        calls_R = [run.calls for run in runs]
         return cls.from_words(
             [run.id for run in runs],
-            words_R,
+            [run.words for run in runs],
             [numbers_of(run.request) for run in runs],
-            calls_R,
+            [run.calls for run in runs],
             np.array(family_R, dtype=np.intp),
             np.array([run.won for run in runs], dtype=np.bool_),
             families,
@@ -115,10 +115,12 @@ class Requests:
             for word in words:
                 holders[word].append(run)
         unknown = log(len(words_R) + 1)
-        rarity = {word: log((len(words_R) + 1) / len(runs)) for word, runs in holders.items()}
-        arrays = {word: np.array(runs, dtype=np.intp) for word, runs in holders.items()}
+        rarity: dict[str, float] = {}
+        arrays: dict[str, NDArray[np.intp]] = {}
         square_R = np.zeros(len(words_R))
-        for word, runs in arrays.items():
+        for word, runs in holders.items():
+            rarity[word] = log((len(words_R) + 1) / len(runs))
+            arrays[word] = np.array(runs, dtype=np.intp)
             square_R[runs] += rarity[word] ** 2
         length_R = np.maximum(np.sqrt(square_R), _ROUNDING)
         return cls(run_ids, words_R, numbers_R, calls_R, family_R, won_R, families, arrays, rarity, length_R, unknown)
@@ -200,7 +202,7 @@ class Requests:
                 votes.append((cosine + PER_CALL * match, match, following))
         if not votes:
             return NearestVote({}, likeness, 0.0, elsewhere)
-        strongest = max(strength for strength, *_ in votes)
+        strongest = max(votes)[0]
         share: dict[ToolName, float] = {}
         matches = 0.0
         for strength, match, following in votes:
@@ -208,7 +210,9 @@ class Requests:
             share[following] = share.get(following, 0.0) + weight
             matches += weight * match
         total = sum(share.values())
-        followed = matches / total / min(len(past), LONGEST) if past else 1.0
+        followed = 1.0
+        if past:
+            followed = matches / total / min(len(past), LONGEST)
         return NearestVote({tool: part / total for tool, part in share.items()}, likeness, followed, elsewhere)
 
     def called_by_alike(self, words: AbstractSet[str]) -> dict[ToolName, float]:
@@ -255,7 +259,9 @@ def aligned(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, T
             longest, end = match, place
     if longest < min(2, len(past)):
         longest, end = _common(calls, past[-_COMPARED:])
-    return longest, calls[end] if end < len(calls) else END
+    if end == len(calls):
+        return longest, END
+    return longest, calls[end]
 
 
 def _common(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, int]:
@@ -263,8 +269,9 @@ def _common(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, i
     best = [0] * (len(calls) + 1)
     for call in past:
         longer = best[:]
-        for place in range(1, len(calls) + 1):
-            extended = best[place - 1] + 1 if calls[place - 1] == call else 0
-            longer[place] = max(longer[place], longer[place - 1], extended)
+        for place, own in enumerate(calls, 1):
+            longer[place] = max(longer[place], longer[place - 1])
+            if own == call:
+                longer[place] = max(longer[place], best[place - 1] + 1)
         best = longer
     return best[-1], best.index(best[-1])

@@ -70,7 +70,10 @@ class Nodes:
         for root in range(trees):
             node = root
             while test_M[node] >= 0:
-                node = yes_M[node] if answers[test_M[node]] else no_M[node]
+                if answers[test_M[node]]:
+                    node = yes_M[node]
+                else:
+                    node = no_M[node]
             ends.append(node)
         return np.array(ends, dtype=np.int32)
 
@@ -168,7 +171,7 @@ class PlaceEvidence:
         self, tools: Sequence[ToolName], true_F: BoolArray, value: float, run: int, last: Sequence[int]
     ) -> PlaceEvidence:
         """The same with one decision more, in the leaves where it ends; tests and trees stay."""
-        names = (*self.tools, *[tool for tool in dict.fromkeys(tools) if tool not in self.tools])
+        names = tuple(dict.fromkeys([*self.tools, *tools]))
         called_NK = np.zeros((len(self.run_N) + 1, len(names)), dtype=np.bool_)
         called_NK[:-1, : len(self.tools)] = self.called_NK
         called_NK[-1, [names.index(tool) for tool in tools]] = True
@@ -208,7 +211,7 @@ def grow(
         called_NK[row, [number[tool] for tool in decision.tools]] = True
     won_N = np.array([decision.run.won for decision in decisions])
     families, family_N = np.unique([decision.run.case for decision in decisions], return_inverse=True)
-    label_N = 2 * np.array([number[decision.tools[0]] for decision in decisions]) + won_N
+    label_N = 2 * called_NK.argmax(axis=1) + won_N  # by the first of the tools
     instance_N = np.unique([decision.run.instance for decision in decisions], return_inverse=True)[1]
     fewest = max(2, len(decisions) // _SHARE)
     last = RESULTS_OF + decisions[0].place.tool
@@ -287,7 +290,9 @@ def grow_small(true_NF: BoolArray, label_N: NDArray[np.integer], *, deepest: int
         node = len(test_M)
         test_M.append(-1)
         after_M2.append((-1, -1))
-        test = _paying_test(true_NF[rows], label_N[rows]) if depth else -1
+        if not depth:
+            return node
+        test = _paying_test(true_NF[rows], label_N[rows])
         if test >= 0:
             test_M[node] = test
             yes_N = true_NF[rows, test]
@@ -312,7 +317,9 @@ def _paying_test(true_NF: BoolArray, label_N: NDArray[np.integer]) -> int:
     gain_F[(yes_F < _FEWEST_IN_SMALL) | (len(true_NF) - yes_F < _FEWEST_IN_SMALL)] = -1
     best = int(np.argmax(gain_F.round(6)))
     by_chance = _BY_CHANCE * (len(np.unique(merged_N)) - 1)
-    return best if gain_F[best] >= np.log(tests) + _SPLIT_COST + by_chance else -1
+    if gain_F[best] < np.log(tests) + _SPLIT_COST + by_chance:
+        return -1
+    return best
 
 
 def _grow_forest(true_NF: BoolArray, label_N: NDArray[np.integer], labels: int, drawn_NT: NDArray[np.int8]) -> Nodes:
@@ -324,7 +331,7 @@ def _grow_forest(true_NF: BoolArray, label_N: NDArray[np.integer], labels: int, 
     test_M = [np.full(TREES, -1, dtype=np.int32)]
     after_M2 = [np.full((TREES, 2), -1, dtype=np.int32)]
     count = TREES
-    for _ in range(DEEPEST if tests else 0):
+    for _ in range(min(DEEPEST, tests)):  # no path asks a test twice
         open_J, here_R = np.unique(node_R, return_inverse=True)
         total_JC = np.bincount(here_R * labels + label_N[row_R], weight_R, len(open_J) * labels).reshape(-1, labels)
         mixed_J = ((total_JC > 0).sum(axis=1) > 1) & (total_JC.sum(axis=1) >= 2 * _FEWEST_IN_LEAF)

@@ -180,13 +180,18 @@ class ToolRule(NamedTuple):
     @property
     def alternative(self) -> list[ToolName]:
         """What worked; or, where that is not known, all that it does not speak against."""
-        return [self.better] if self.better else [tool for tool in self.runs if tool not in self.worse]
+        if self.better:
+            return [self.better]
+        return [tool for tool in self.runs if tool not in self.worse]
 
     def counts(self, tools: Iterable[ToolName]) -> tuple[int, int]:
         """In how many runs one of some tools worked, and in how many one was called and none worked."""
-        worked = set(chain.from_iterable(self.runs[tool].worked for tool in tools))
-        called = set(chain.from_iterable((*self.runs[tool].failed, *self.runs[tool].lost) for tool in tools))
-        return len(worked), len(called - worked)
+        worked, others = set[str](), set[str]()
+        for tool in tools:
+            of_tool = self.runs[tool]
+            worked.update(of_tool.worked)
+            others.update(of_tool.failed, of_tool.lost)
+        return len(worked), len(others - worked)
 
     @property
     def lost(self) -> LostRuns:
@@ -228,15 +233,18 @@ def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
     for (family, place), decisions in decisions_at.items():
         by_tool = runs_by_tool(decisions)
         better = max(by_tool, key=lambda tool: (by_tool[tool].least, tool))
-        worse = [
-            tool
-            for tool, of_tool in by_tool.items()
-            if len(of_tool.failed) >= max(FEWEST, MOSTLY * of_tool.tried)
-            and by_tool[better].least > of_tool.most
-            and _in_both_halves(by_tool[better], of_tool)
-        ]
-        if worse and len(by_tool[better].worked) >= FEWEST:
-            conditions = ((FAILED, True),) if place.failed else ()
+        if len(by_tool[better].worked) < FEWEST:
+            continue
+        worse: list[ToolName] = []
+        for tool, of_tool in by_tool.items():
+            often = len(of_tool.failed) >= max(FEWEST, MOSTLY * of_tool.tried)
+            surely = by_tool[better].least > of_tool.most
+            if often and surely and _in_both_halves(by_tool[better], of_tool):
+                worse.append(tool)
+        if worse:
+            conditions: tuple[tuple[FactTest, bool], ...] = ()
+            if place.failed:
+                conditions = ((FAILED, True),)
             worse.sort(key=lambda tool: (-len(by_tool[tool].failed), tool))
             yield ToolRule(place, conditions, better, tuple(worse), by_tool, family)
 
@@ -244,13 +252,18 @@ def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
 def _in_both_halves(better: RunsOf, worse: RunsOf) -> bool:
     """Whether one way worked more often than the other in each half of the runs."""
     for half in (0, 1):
-        of_half = [
-            RunsOf(*(tuple(run for run in ids if crc32(run.encode("utf-8", "replace")) % 2 == half) for ids in way))
-            for way in (better, worse)
-        ]
-        if of_half[0].share <= of_half[1].share or not of_half[1].failed:
+        of_better, of_worse = _in_half(better, half), _in_half(worse, half)
+        if of_better.share <= of_worse.share or not of_worse.failed:
             return False
     return True
+
+
+def _in_half(runs: RunsOf, half: int) -> RunsOf:
+    """Those of the runs whose ids belong to one half."""
+    kept: list[tuple[str, ...]] = []
+    for ids in runs:
+        kept.append(tuple(id for id in ids if crc32(id.encode("utf-8", "replace")) % 2 == half))
+    return RunsOf(*kept)
 
 
 def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[ToolRule]:
@@ -282,8 +295,12 @@ def _alike(runs: Sequence[LabelledRun]) -> dict[str, str]:
     first: dict[str, str] = {}
     for environment in sorted(tools, key=lambda name: (-len(tools[name]), name)):
         own = tools[environment]
-        alike = (other for other in first.values() if 2 * len(own & tools[other]) >= len(own | tools[other]))
-        first[environment] = next(alike, environment)
+        alike = environment
+        for other in first.values():
+            if 2 * len(own & tools[other]) >= len(own | tools[other]):
+                alike = other
+                break
+        first[environment] = alike
     return first
 
 
@@ -291,9 +308,10 @@ def _in_nearly_each_result(runs: Iterable[LabelledRun], names: Sequence[FactName
     """The facts that nearly each result of their tool has: they only show that it was called."""
     results: dict[int, list[int]] = {}  # facts, by the identity of their segment
     for run in runs:
-        for segment in chain.from_iterable(decision.known for decision in run.decisions):
-            if len(segment.fact_F):
-                results.setdefault(id(segment), segment.fact_F.tolist())
+        for decision in run.decisions:
+            for segment in decision.known:
+                if len(segment.fact_F):
+                    results.setdefault(id(segment), segment.fact_F.tolist())
     times = Counter(chain.from_iterable(results.values()))
     of_source = Counter(names[facts[0]].source for facts in results.values())
     return frozenset(names[fact] for fact in times if times[fact] >= _PURE * of_source[names[fact].source])
@@ -312,13 +330,18 @@ class _AtPlace:
         # Of a run that was lost by another call, this one says nothing if it achieved little.
         self._lost_N = np.array([row.missed > MISSED for row in rows], dtype=np.bool_)
         self._well_N = np.array([row.value >= 0.5 for row in rows], dtype=np.bool_) & ~self._lost_N
-        worked = Counter(tool for row in rows if row.value >= 0.5 for tool in row.tools)
+        worked = Counter[ToolName]()
+        for row in rows:
+            if row.value >= 0.5:
+                worked.update(row.tools)
         rare = {tool for tool, times in worked.items() if times < RARE * worked.total()}
         self._soon = [_soon(row, rare) for row in rows]
 
     def rules(self) -> Iterator[ToolRule]:
         """Advice for each tool that worked, then warnings of those that failed and no advice is against."""
-        tried = Counter(tool for row in self._rows for tool in row.tools)
+        tried = Counter[ToolName]()
+        for row in self._rows:
+            tried.update(row.tools)
         against = set[ToolName]()
         advised: dict[tuple[tuple[FactTest, bool], ...], set[str]] = {}
         for tool in sorted(tried, key=lambda tool: (-tried[tool], tool)):
@@ -347,7 +370,7 @@ class _AtPlace:
             return None
         path = self._narrowed(among_N, right_N)
         under_N = self._under(path)
-        if not self._usual(tool, under_N, RELIABLE if path else _PURE, everywhere=not path):
+        if not self._usual(tool, under_N, RELIABLE, everywhere=not path):
             return None
         runs = self._runs(under_N)
         worse = self._worse(tool, under_N)
@@ -372,28 +395,38 @@ class _AtPlace:
         compared = self._runs(compared_N)
         best = max(compared, key=lambda other: (compared[other].least, other))
         known = best not in (tool, self._place.tool) and compared[best].surely_above(compared[tool])
-        if known and self._usual(best, compared_N & ~did_N, OUTSTANDING if path else _PURE, everywhere=not path):
+        if known and self._usual(best, compared_N & ~did_N, OUTSTANDING, everywhere=not path):
             worse = self._worse(best, compared_N)
             return ToolRule(self._place, self._conditions(path), best, worse, compared)
         # Where nearly all fail, a tool that failed is no worse than the others.
         tried, failed = self._others(tool, runs)
         surely_more = tried >= FEWEST and 1 - of_tool.most > failed / tried
-        return ToolRule(self._place, self._conditions(path), "", (tool,), runs) if surely_more else None
+        if not surely_more:
+            return None
+        return ToolRule(self._place, self._conditions(path), "", (tool,), runs)
 
     def _usual(self, tool: ToolName, under_N: BoolArray, share: float, *, everywhere: bool) -> bool:
-        """Whether such a share of the runs that found a way called the tool, most of them without a detour."""
+        """Whether such a share of the runs that found a way called the tool, most of them without a detour.
+
+        Args:
+            everywhere: Whether no condition was found: then nearly all must have called it, and without a detour.
+        """
         worked = len(self._ids(under_N & self._well_N))
         reached = len(self._ids(under_N & self._well_N & self._reached(tool)))
         at_once = len(self._ids(under_N & self._well_N & self._did(tool)))
         if everywhere:
-            reached = at_once
+            share, reached = _PURE, at_once
         return at_once >= max(FEWEST, AT_ONCE * reached) and reached >= share * worked
 
     def _others(self, tool: ToolName, runs: Mapping[ToolName, RunsOf]) -> tuple[int, int]:
         """The runs that did something else, and those of them that failed."""
         did = {*runs[tool].worked, *runs[tool].failed}
-        worked = {run for other in runs for run in runs[other].worked} - did
-        failed = {run for other in runs for run in runs[other].failed} - did - worked
+        worked, failed = set[str](), set[str]()
+        for of_other in runs.values():
+            worked.update(of_other.worked)
+            failed.update(of_other.failed)
+        worked -= did
+        failed -= did | worked
         return len(worked) + len(failed), len(failed)
 
     def _worse(self, tool: ToolName, under_N: BoolArray) -> tuple[ToolName, ...]:
@@ -410,8 +443,8 @@ class _AtPlace:
 
     def _compared(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
         """Of some decisions those that followed a call that failed ones of a tool followed, too, and not seldom."""
-        failed = np.flatnonzero(under_N & self._did(tool) & self._lost_N).tolist()
-        after = Counter(self._rows[row].before for row in failed)
+        failed = self._chosen(under_N & self._did(tool) & self._lost_N)
+        after = Counter(row.before for row in failed)
         usual = {before for before, times in after.items() if times >= RARE * len(failed)}
         if not usual:
             return under_N
@@ -423,28 +456,33 @@ class _AtPlace:
     def _reached(self, tool: ToolName) -> BoolArray:
         return np.array([tool in soon for soon in self._soon], dtype=np.bool_)
 
-    def _ids(self, chosen_N: BoolArray) -> dict[str, None]:
-        """The runs of some decisions, the latest first."""
-        return dict.fromkeys(self._rows[row].run.id for row in reversed(np.flatnonzero(chosen_N).tolist()))
+    def _chosen(self, chosen_N: BoolArray) -> list[Decision]:
+        return [self._rows[row] for row in np.flatnonzero(chosen_N).tolist()]
+
+    def _ids(self, chosen_N: BoolArray) -> set[str]:
+        """The runs of some decisions."""
+        return {row.run.id for row in self._chosen(chosen_N)}
 
     def _instances(self, chosen_N: BoolArray) -> set[str]:
         """The tasks, or requests with their numbers, that some decisions are of."""
-        return {self._rows[row].run.instance for row in np.flatnonzero(chosen_N).tolist()}
+        return {row.run.instance for row in self._chosen(chosen_N)}
+
+    def _of_families(self, chosen_N: BoolArray) -> bool:
+        """Whether some decisions are of several families."""
+        return len({row.run.case for row in self._chosen(chosen_N)}) >= FEWEST
 
     def _runs(self, under_N: BoolArray) -> dict[ToolName, RunsOf]:
-        return runs_by_tool([self._rows[row] for row in np.flatnonzero(under_N).tolist()])
+        return runs_by_tool(self._chosen(under_N))
 
     @cached_property
     def _tests(self) -> TestedRows:
         """The tests that conditions are made of."""
-        families = [row.run.case for row in self._rows]
-        family_N = np.unique(families, return_inverse=True)[1].astype(np.intp)
+        family_N = np.unique([row.run.case for row in self._rows], return_inverse=True)[1].astype(np.intp)
         # Tests that fewer decisions meet are not tried: they cost time and decide little.
         fewest = max(FEWEST, len(self._rows) // 100)
         found = tests_of(self._rows, self._numbers, family_N, fewest=fewest, keep=_reads_well)
-        tools = {tool: number for number, tool in enumerate(sorted({row.tools[0] for row in self._rows}))}
-        label_N = 2 * np.array([tools[row.tools[0]] for row in self._rows], dtype=np.intp) + self._well_N
-        return best_tests(found, label_N)
+        tool_N = np.unique([row.tools[0] for row in self._rows], return_inverse=True)[1]
+        return best_tests(found, 2 * tool_N + self._well_N)
 
     def _narrowed(self, among_N: BoolArray, right_N: BoolArray) -> _Path:
         """What the decisions where a rule is right have in common; [] if runs of other families do not bear it out.
@@ -459,9 +497,9 @@ class _AtPlace:
         path = self._best_path(among_N, right_N)
         if not path:
             return []
-        if any(self._tests.tests[test].result_word for test, _ in path) and not self._of_families(
-            path, among_N & right_N
-        ):
+        by_word = any(self._tests.tests[test].result_word for test, _ in path)
+        # A word of a result may be the subject of a single family.
+        if by_word and not self._of_families(among_N & right_N & self._under(path)):
             return []
         fold_N = self._folds(among_N & right_N)
         elsewhere_N = np.zeros_like(among_N)
@@ -483,20 +521,17 @@ class _AtPlace:
         # have to pay by tasks, too: what a few tasks have in common is a coincidence.
         tasks = len(self._instances(found_N))
         by_chance = len(self._tests.tests) * _chance_of(borne_out / times, usual, tasks)
-        return path if by_chance < _BY_CHANCE or tasks == len(self._ids(found_N)) else []
-
-    def _of_families(self, path: _Path, right_N: BoolArray) -> bool:
-        """Whether several families bear a path out: a word of a result may be the subject of a single one."""
-        rows = np.flatnonzero(right_N & self._under(path)).tolist()
-        return len({self._rows[row].run.case for row in rows}) >= FEWEST
+        if by_chance >= _BY_CHANCE and tasks < len(self._ids(found_N)):
+            return []
+        return path
 
     def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
         """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""
-        right = [self._rows[row].run for row in np.flatnonzero(right_N).tolist()]
-        by_family = len({run.case for run in right}) >= FEWEST
-        names = [row.run.case if by_family else row.run.id for row in self._rows]
+        names = [row.run.id for row in self._rows]
+        if self._of_families(right_N):
+            names = [row.run.case for row in self._rows]
         # In an order that does not depend on that of arrival; where it is right, evenly.
-        first = {run.case if by_family else run.id for run in right}
+        first = {names[row] for row in np.flatnonzero(right_N).tolist()}
         drawn = sorted(set(names), key=lambda name: (name not in first, crc32(name.encode("utf-8", "replace")), name))
         fold = {name: number % _FOLDS for number, name in enumerate(drawn)}
         return np.array([fold[name] for name in names], dtype=np.intp)
@@ -551,22 +586,28 @@ class _AtPlace:
         conditions: dict[tuple[FactTest, bool], None] = {}
         if self._place.failed:
             conditions[FAILED, True] = None
-        rows = np.flatnonzero(self._under(path)).tolist()
-        called = [Counter(self._rows[row].past) for row in rows]
+        rows = self._chosen(self._under(path))
         for number, answer in path:
             test = self._tests.tests[number]
             tool = test.source.removeprefix(RESULTS_OF)
-            of_tool = not test.source.startswith("<")
-            times = 0.5 if tool == test.source else 1.5  # there are several results of what was called twice
-            never = all(counts[tool] <= times for counts in called)
-            if of_tool and (self._is_of_each_result(number) if answer else never):
-                test = FactTest(CALLED, tool, times)
+            times = 0
+            if tool != test.source:
+                times = 1  # there are several results of what was called twice
+            is_call = False
+            if answer:
+                is_call = self._is_of_each_result(number)
+            elif not test.source.startswith("<"):
+                is_call = all(row.past.count(tool) <= times for row in rows)
+            if is_call:
+                test = FactTest(CALLED, tool, times + 0.5)
             conditions[test.telling, answer] = None
         return tuple(conditions)
 
     def _is_of_each_result(self, number: int) -> bool:
         """Whether it is true wherever the tool that returns it was called here; a value or a word also elsewhere."""
         test = self._tests.tests[number]
+        if test.source.startswith("<"):
+            return False
         name = FactName(test.source, test.fact)
         called_N = np.array([test.source in row.past for row in self._rows], dtype=np.bool_)
         return (not name.presence or name in self._common) and bool(self._tests.true_NF[called_N, number].all())

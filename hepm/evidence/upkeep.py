@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -100,7 +101,9 @@ class LiveEvidence:
     def __init__(self, mirror: NamespaceMirror) -> None:
         self._store = mirror.store
         self._namespace = mirror.name
-        self._file = None if mirror.folder is None else kept_file(mirror.folder, mirror.name)
+        self._file: Path | None = None
+        if mirror.folder is not None:
+            self._file = kept_file(mirror.folder, mirror.name)
         self._lock = threading.RLock()
         self._evidence: Learned | None = None
         self._sample: RunSample | None = None
@@ -146,16 +149,19 @@ class LiveEvidence:
         """What is known by the latest runs that went on from a tool; None while the store does not answer."""
         try:
             edges = self._store.edges(namespace=self._namespace, sources=[tool])
-            taken = {(source, target): support + failures for source, target, support, _, failures, _ in edges}
-            total = sum(taken.values())
-            most = {edge: max(MOST_AFTER * runs // total, 1) for edge, runs in taken.items() if runs}
+            total = sum(support + failures for _, _, support, _, failures, _ in edges)
+            most: dict[tuple[ToolName, ToolName], int] = {}
+            for source, target, support, _, failures, _ in edges:
+                if support + failures:
+                    most[source, target] = max(MOST_AFTER * (support + failures) // total, 1)
             if not most:
                 return evidence
             rows = self._store.latest_on_edges(most, namespace=self._namespace)
         except StoreUnavailableError:
             return None
         numbers = FactNumbers()
-        return learn([read_run(row, numbers) for row in rows[-2 * MOST_AFTER :]], numbers, whole=False, measured=False)
+        runs = [read_run(row, numbers) for row in rows[-2 * MOST_AFTER :]]
+        return learn(runs, numbers, whole=False, measured=False)
 
     def runs(self) -> RunSample:
         """The runs that are learned from."""
@@ -206,7 +212,9 @@ class LiveEvidence:
     @property
     def whole(self) -> bool:
         """Whether all runs are learned from."""
-        return self.runs().whole if self._evidence is None else self._evidence.whole
+        if self._evidence is None:
+            return self.runs().whole
+        return self._evidence.whole
 
     def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Note what later revisions changed, for `update`."""
@@ -295,8 +303,9 @@ class LiveEvidence:
         changes = self._store.changes_since(about["revision"])
         if changes is None and self._store.header.revision != about["revision"]:
             return False
-        if any(change.removed for change in changes or () if change.namespace == self._namespace):
-            return False
+        for change in changes or ():
+            if change.namespace == self._namespace and change.removed:
+                return False
         latest = self._store.latest_runs(namespace=self._namespace, before=_NEWEST, most=1)
         return latest[-1].seq - about["newest"] <= (GROWN - 1) * len(kept.evidence.requests.run_ids)
 

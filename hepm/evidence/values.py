@@ -98,18 +98,22 @@ def back_up(
     """
     weights = {place: _of_other_families(rows_at[place], evidence, family_R) for place, evidence in places.items()}
     # The lower of both: a forest drowns few failures in many successes, and a small tree may have a single leaf.
-    for decision in (decision for rows in rows_at.values() for decision in rows if not decision.run.won):
-        decision.value = base if decision.next is not None else 0.0
+    failed_at: dict[CallPlace, list[Decision]] = {}
+    for place, rows in rows_at.items():
+        failed_at[place] = [decision for decision in rows if not decision.run.won]
+        for decision in failed_at[place]:
+            decision.value = base
+            if decision.next is None:
+                decision.value = 0.0
     best: dict[Decision, float] = {}
     for _ in range(SWEEPS):
         for place, evidence in places.items():
-            failed = [decision for decision in rows_at[place] if not decision.run.won]
             evidence.value_N[:] = [decision.value for decision in rows_at[place]]
             found_X = np.minimum(*(best_known(evidence, weight_XN, base) for weight_XN in weights[place]))
-            best.update(zip(failed, found_X.tolist(), strict=True))
-        for rows in rows_at.values():
-            for decision in rows:
-                if not decision.run.won and decision.next is not None:
+            best.update(zip(failed_at[place], found_X.tolist(), strict=True))
+        for failed in failed_at.values():
+            for decision in failed:
+                if decision.next is not None:
                     decision.value = best.get(decision.next, decision.value)
     charge = charges(rows_at, places)
     for decision, of_best in best.items():

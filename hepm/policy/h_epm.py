@@ -89,7 +89,9 @@ class Episodic:
         cosines = _best_cosines(mirror, query, query.vector, candidates)
         ranked = sorted(cosines.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
         if not ranked or ranked[0][1] < floors.similarity:
-            nearest = f"best {ranked[0][1]:.2f}" if ranked else "there is none"
+            nearest = "there is none"
+            if ranked:
+                nearest = f"best {ranked[0][1]:.2f}"
             why = f"no remembered state {place_of(query)} is similar enough"
             return Suggestions(abstained=f"{why} ({nearest}, floor {floors.similarity:g})")
         suggestions: list[Suggestion] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -134,13 +134,7 @@ def spoken(
         allows: Whether the agent can call a tool.
         works: Share of calls that still work, of tools that have begun to fail.
     """
-    ways = [way for way in found.ways.values() if way.tried >= _NEVER]
-    if all(way.worked < _NEVER for way in ways):
-        # Nothing is known to work in such situations: what like requests did here in others is the best there is.
-        tried = {way.tool for way in ways}
-        ways += [
-            way for tool, way in found.wider.items() if tool not in tried and found.vote.share.get(tool, 0) >= _LIKE
-        ]
+    ways = _tried(found)
     best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
     warned = [warning for warning in _warned(ways, best, found) if allows(warning.tool)][:MOST_WARNINGS]
     if not floors.chance:
@@ -150,7 +144,7 @@ def spoken(
         return Spoken({}, [], silence=silence)
     avoided = {warning.tool for warning in warned}
     fork = next((warning.instead for warning in warned if warning.instead is not None), None)
-    if fork is not None and _may_be_named(fork.tool, situation, allows):
+    if fork is not None and allows(fork.tool) and fork.tool not in situation.again:
         left = sum(way.worked for way in ways if way.tool not in avoided)
         likely, seen = min(fork.worked / left, fork.mean), fork is found.ways.get(fork.tool)
         if not seen:
@@ -159,7 +153,34 @@ def spoken(
             return Spoken({fork.tool: likely}, warned, fork=True)
     if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
         return Spoken({}, warned, silence="done")
+    named, silence = _named(found, situation, chance, floors, avoided, works or {})
+    return Spoken(named, warned, silence=silence)
+
+
+def _tried(found: Findings) -> list[Way]:
+    """The ways that were tried in such situations."""
+    ways = [way for way in found.ways.values() if way.tried >= _NEVER]
+    if any(way.worked >= _NEVER for way in ways):
+        return ways
+    # Nothing is known to work in such situations: what like requests did here in others is the best there is.
+    tried = {way.tool for way in ways}
+    for tool, way in found.wider.items():
+        if tool not in tried and found.vote.share.get(tool, 0.0) >= _LIKE:
+            ways.append(way)
+    return ways
+
+
+def _named(
+    found: Findings,
+    situation: Situation,
+    chance: Chance,
+    floors: Floors,
+    avoided: Set[ToolName],
+    works: Mapping[ToolName, float],
+) -> tuple[dict[ToolName, float], str]:
+    """The first tools of the rank with their chances; if there are none, why."""
     named: dict[ToolName, float] = {}
+    silence = ""
     for tool, score in found.rank.items():
         if tool in avoided:
             silence = silence or "failed"
@@ -167,14 +188,17 @@ def spoken(
         if tool in situation.again and not _is_repeated(tool, found):
             silence = silence or "again"
             continue
-        likely = found.chance.get(tool, 0.0) * (works or {}).get(tool, 1.0) * _achieved(found.ways.get(tool))
+        likely = found.chance.get(tool, 0.0) * works.get(tool, 1.0) * _achieved(found.ways.get(tool))
         if not named and likely < _floor(tool, found, chance, floors):
-            silence = silence or ("few" if likely >= floors.chance else "unsure")
+            if likely >= floors.chance:
+                silence = silence or "few"
             break
         if named and (likely < floors.further or score < HALF * found.rank[next(iter(named))]):
             continue
         named[tool] = likely
-    return Spoken(named, warned, silence="" if named else silence or "unsure")
+    if named:
+        return named, ""
+    return {}, silence or "unsure"
 
 
 def _foreseen(found: Findings) -> str:
@@ -185,7 +209,9 @@ def _foreseen(found: Findings) -> str:
         return "strange"
     if found.came < STRAYED:
         return "strayed"
-    return "done" if found.ended >= ENDED else ""
+    if found.ended >= ENDED:
+        return "done"
+    return ""
 
 
 def _achieved(way: Way | None) -> float:
@@ -211,11 +237,16 @@ def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warn
         twice = counted is None or counted.failed >= FEWEST_COUNTED
         if way is not best and twice and way.failed >= FEWEST_FAILED and way.bounds[1] < best.bounds[0]:
             worse.append(way)
-    others = [way for way in ways if way not in worse and way is not best]
-    rivalled = any(found.counted[way.tool].won >= FEWEST_COUNTED for way in others if way.tool in found.counted)
-    part = best.worked / (best.worked + sum(way.worked for way in others))
-    stands_out = part >= (RIVALLED if rivalled else OUTSTANDING) and best.bounds[0] >= PROMISING
-    instead = best if stands_out and _is_borne_out(best.tool, found) else None
+    rivals, needed = 0.0, OUTSTANDING
+    for way in ways:
+        if way is not best and way not in worse:
+            rivals += way.worked
+            if way.tool in found.counted and found.counted[way.tool].won >= FEWEST_COUNTED:
+                needed = RIVALLED
+    instead = None
+    stands_out = best.worked / (best.worked + rivals) >= needed and best.bounds[0] >= PROMISING
+    if stands_out and _is_borne_out(best.tool, found):
+        instead = best
     return [Warned(way, instead) for way in sorted(worse, key=lambda way: (-way.failed, way.tool))]
 
 
@@ -224,12 +255,10 @@ def _is_borne_out(tool: ToolName, found: Findings) -> bool:
     counted = found.counted.get(tool)
     if counted is None:
         return True
-    least = FITTING if counted.won == FEWEST_COUNTED else PLAUSIBLE
+    least = PLAUSIBLE
+    if counted.won == FEWEST_COUNTED:
+        least = FITTING
     return counted.won >= FEWEST_COUNTED and found.share.get(tool, 0.0) >= least
-
-
-def _may_be_named(tool: ToolName, situation: Situation, allows: Callable[[ToolName], bool]) -> bool:
-    return allows(tool) and tool not in situation.again
 
 
 def _is_repeated(tool: ToolName, found: Findings) -> bool:
@@ -245,8 +274,10 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
     way = found.ways.get(tool)
     backed = way is not None and way.worked >= BACKED
     if sure and fits and _achieved(way) == 1:
-        unmeasured = backed and not chance.measured
-        return min(floors.chance, floors.known, UNMEASURED if unmeasured else OF_SURE)
+        least = OF_SURE
+        if backed and not chance.measured:
+            least = UNMEASURED
+        return min(floors.chance, floors.known, least)
     if floors.chance <= OF_SURE:  # for agents that weigh what is stated
         return floors.chance
     if way is not None and backed and _is_parted(way, found):
@@ -370,16 +401,20 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     places = list(said.named.items())[: query.k]
     # What a fork says is what came of the way, and no share of hints.
     measured = bool(floors.chance) and not said.fork
-    suggestions = [_suggestion(answer, tool, score, measured=measured) for tool, score in places]
-    ranked = tuple(suggestion for suggestion in suggestions if suggestion.support >= floors.support)
+    ranked: list[Suggestion] = []
+    for tool, score in places:
+        suggestion = _suggestion(answer, tool, score, measured=measured)
+        if suggestion.support >= floors.support:
+            ranked.append(suggestion)
     if not ranked:
         return nothing_known(answer.mirror, query, floors)
-    return Suggestions(ranked, warnings=warnings, chances=chances)
+    return Suggestions(tuple(ranked), warnings=warnings, chances=chances)
 
 
 def _all_failed(ways: Sequence[Way]) -> bool:
     failed = sum(way.failed for way in ways)
-    return failed >= FEWEST_KNOWN and sum(way.worked for way in ways) * 10 <= failed
+    worked = sum(way.worked for way in ways)
+    return failed >= FEWEST_KNOWN and worked * 10 <= failed
 
 
 def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
@@ -423,7 +458,7 @@ def _why_silent(answer: _Answer) -> str:
     failed = f"what is known {place_of(query)} mostly failed in runs like this one"
     if not first:
         return failed
-    after = ", ".join(query.names.shown(tool) for tool in query.after)
+    after = ", ".join(map(query.names.shown, query.after))
     strange = query.names.shown(found.strange.removeprefix(RESULTS_OF))
     silences = {
         "user": f"what works {place_of(query)} depends on who the user is",
@@ -441,7 +476,9 @@ def _why_silent(answer: _Answer) -> str:
         ways = " and ".join(f"{counted.won} with {query.names.shown(tool)}" for tool, counted in parted)
         return f"runs like this one differ: {ways} succeeded"
     likely = found.chance.get(first, 0.0) * _achieved(found.ways.get(first))
-    return "no tool is sure enough" + (f" (best {shown}: {in_words(likely)})" if likely >= CHECKED else "")
+    if likely < CHECKED:
+        return "no tool is sure enough"
+    return f"no tool is sure enough (best {shown}: {in_words(likely)})"
 
 
 def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, measured: bool) -> Suggestion:
@@ -456,9 +493,11 @@ def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, measured: boo
         successes, failures = evidence.support[tool], evidence.failures[tool]
     if tool in answer.drifts:
         reasons.append(f"it {answer.drifts[tool]}")
-    share = failures / (successes + failures) if successes + failures else 0.0
+    share = failures / max(successes + failures, 1)
     look_up = partial(_runs_behind, mirror, evidence, query.after, tool)
-    likeness = answer.found.vote.likeness if answer.situation.words else None
+    likeness = None
+    if answer.situation.words:
+        likeness = answer.found.vote.likeness
     return Suggestion(tool, chance, successes, share, likeness, "; ".join(reasons), look_up, measured)
 
 
@@ -474,14 +513,19 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
             if other is not None:
                 outcomes.append(f"{other.won} of {other.tried} with {answer.query.names.shown(warning.tool)}")
         # "The user is not bob" would give one user's name to another.
-        shown = [test for test in found.conditions if test.readable and (test.source != USER or test.holds(facts))]
-        readable = [test.sentence(facts) for test in shown]
-        conditions = " and ".join(dict.fromkeys(readable[-_MOST_CONDITIONS:]))
-        counts = ", ".join(outcomes)
-        reasons.append(f"{conditions} ({counts})" if conditions else counts)
+        readable: list[str] = []
+        for test in found.conditions:
+            if test.readable and (test.source != USER or test.holds(facts)):
+                readable.append(test.sentence(facts))
+        reason = ", ".join(outcomes)
+        if readable:
+            reason = f"{' and '.join(dict.fromkeys(readable[-_MOST_CONDITIONS:]))} ({reason})"
+        reasons.append(reason)
     vote = found.vote.share.get(tool, 0.0)
     if vote >= REPEATED and found.vote.likeness >= ALIKE:
-        same = "a request in the same words" if found.vote.elsewhere else "the same request"
+        same = "the same request"
+        if found.vote.elsewhere:
+            same = "a request in the same words"
         reasons.append(f"runs with {same} did so")
     return reasons
 
@@ -494,8 +538,9 @@ def _called_in_words(answer: _Answer, tool: ToolName, successes: int, failures: 
     if successes:
         return f"{count_of(successes, 'successful run')} called it {place}"
     # Of a large memory a part of the runs is read: then these are the least there are.
-    least = "" if answer.evidence.whole else "at least "
-    clause = f"{least}{count_of(answer.evidence.support[tool], 'successful run')} called it, none right {place}"
+    clause = f"{count_of(answer.evidence.support[tool], 'successful run')} called it, none right {place}"
+    if not answer.evidence.whole:
+        clause = f"at least {clause}"
     if failures:
         clause += f", where {count_of(failures, 'failed run')} did"
     return clause
@@ -509,6 +554,10 @@ def _runs_behind(
     if behind.runs:
         return behind
     requests = evidence.requests
-    runs = range(len(requests.run_ids) - 1, -1, -1)
-    called = (requests.run_ids[run] for run in runs if requests.won_R[run] and tool in requests.calls_R[run])
-    return Evidence(tuple(id for id, _ in zip(called, range(EVIDENCE_RUNS), strict=False)))
+    called: list[str] = []
+    for run in range(len(requests.run_ids) - 1, -1, -1):
+        if requests.won_R[run] and tool in requests.calls_R[run]:
+            called.append(requests.run_ids[run])
+            if len(called) == EVIDENCE_RUNS:
+                break
+    return Evidence(tuple(called))

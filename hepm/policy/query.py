@@ -62,7 +62,9 @@ class Query:
                 ranked.append(replace(suggestion, tool=names.shown(suggestion.tool)))
         warnings: list[FailedWay] = []
         for warning in suggestions.warnings:
-            instead = "" if warning.instead in names.retired else names.shown(warning.instead)
+            instead = ""
+            if warning.instead not in names.retired:
+                instead = names.shown(warning.instead)
             warnings.append(replace(warning, tool=names.shown(warning.tool), instead=instead))
         chances = {names.shown(tool): chance for tool, chance in suggestions.chances.items()}
         return replace(suggestions, ranked=tuple(ranked), warnings=tuple(warnings), chances=chances)
@@ -144,11 +146,16 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
             reasons.append(f"every run that called {' or '.join(map(query.names.shown, ended))} ended there")
         return Suggestions(abstained="; ".join(reasons))
     if query.tools is not None and called.isdisjoint(query.tools):
-        hint = _nearest(sorted(query.tools)[:MOST_NAMED], called) if query.tools else ", since there are none"
+        hint = ", since there are none"
+        if query.tools:
+            hint = _nearest(sorted(query.tools)[:MOST_NAMED], called)
         return Suggestions(abstained=f"no run in the {namespace} called an available tool{hint}")
-    available = "available " if query.tools is not None or query.names.retired else ""
-    runs = "any successful run" if floors.support <= 1 else f"at least {floors.support} successful runs"
-    return Suggestions(abstained=f"no {available}tool came {place} in {runs}")
+    tool, runs = "tool", "any successful run"
+    if query.tools is not None or query.names.retired:
+        tool = "available tool"
+    if floors.support > 1:
+        runs = f"at least {floors.support} successful runs"
+    return Suggestions(abstained=f"no {tool} came {place} in {runs}")
 
 
 def _nearest(tools: Sequence[ToolName], called: Set[ToolName]) -> str:
@@ -161,8 +168,9 @@ def _nearest(tools: Sequence[ToolName], called: Set[ToolName]) -> str:
     if close:
         return f" (nearest by name: {', '.join(list(close)[:MOST_NAMED])})"
     some = sorted(called)[:MOST_NAMED]
-    more = ", …" if len(called) > len(some) else ""
-    return f" (tools that were called: {', '.join(some)}{more})"
+    if len(called) > len(some):
+        some.append("…")
+    return f" (tools that were called: {', '.join(some)})"
 
 
 def without_refused(suggestions: Suggestions, mirror: NamespaceMirror, query: Query) -> Suggestions:
@@ -176,8 +184,12 @@ def without_refused(suggestions: Suggestions, mirror: NamespaceMirror, query: Qu
     told = [way for way in ways if way.refused_often][:_MOST_WARNINGS]
     others: list[FailedWay] = []
     for way in suggestions.warnings:
-        if way.tool not in refused:
-            others.append(replace(way, instead="") if way.instead in refused else way)
+        if way.tool in refused:
+            continue
+        instead = way.instead
+        if instead in refused:
+            instead = ""
+        others.append(replace(way, instead=instead))
     return replace(suggestions, warnings=(*told, *others))
 
 
@@ -185,8 +197,10 @@ def place_of(query: Query) -> str:
     """The place in a run, for a sentence."""
     if query.after == (START,):
         return "at the start"
-    one_of = "one of " if len(set(query.after)) > 1 else ""
-    return f"after {one_of}{', '.join(map(query.names.shown, query.after))}"
+    tools = ", ".join(map(query.names.shown, query.after))
+    if len(set(query.after)) > 1:
+        tools = f"one of {tools}"
+    return f"after {tools}"
 
 
 def content_words(text: str) -> str:
