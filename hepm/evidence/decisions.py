@@ -299,13 +299,13 @@ class Situation:
         return cls(decision.place, decision.past, facts, run.words, asked, decision.again, run.words)
 
 
-def known_before(state: StateSummary, past: Sequence[ToolName], user: str = "") -> Facts:
+def known_before(state: StateSummary, past: Sequence[ToolName]) -> Facts:
     """All that an agent knows before a call, as facts.
 
     Args:
         past: All calls so far, oldest first.
     """
-    return {**state.facts, **facts_of_calls(past, flags_of(state), user)}
+    return {**state.facts, **facts_of_calls(past, flags_of(state))}
 
 
 def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict[str, dict[str, float]]:

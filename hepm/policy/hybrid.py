@@ -90,31 +90,20 @@ _ROUNDING: Final = 1e-6  # by which equal likenesses may differ
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
-    """A tool to avoid, and the way that worked instead; None if none stands out."""
-
-    way: Way
-    instead: Way | None
-
-    @property
-    def tool(self) -> ToolName:
-        """The tool to avoid."""
-        return self.way.tool
-
-
-@dataclass(frozen=True, slots=True)
 class Spoken:
     """What there is to say.
 
     Attributes:
         named: Tools with their chances, the first one first.
-        warned: Tools to avoid, most failures first.
+        warned: Ways to avoid, most failures first.
+        instead: The way that worked where these failed; None if none stands out.
         fork: Whether the first is named since others fail here.
         silence: If no tool is named: "user", "strange", "strayed", "done", "failed", "again", "few" or "unsure".
     """
 
     named: Mapping[ToolName, float]
-    warned: Sequence[Warned]
+    warned: Sequence[Way]
+    instead: Way | None = None
     fork: bool = False
     silence: str = ""
 
@@ -135,26 +124,24 @@ def spoken(
         works: Share of calls that still work, of tools that have begun to fail.
     """
     ways = _tried(found)
-    best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
-    warned = [warning for warning in _warned(ways, best, found) if allows(warning.tool)][:MOST_WARNINGS]
+    warned, instead = _warned(ways, found, allows)
     if not floors.chance:
-        return Spoken(_shares(found.rank), warned)
+        return Spoken(_shares(found.rank), warned, instead)
     silence = _foreseen(found)
     if silence:
         return Spoken({}, [], silence=silence)
-    avoided = {warning.tool for warning in warned}
-    fork = next((warning.instead for warning in warned if warning.instead is not None), None)
-    if fork is not None and allows(fork.tool) and fork.tool not in situation.again:
+    avoided = {way.tool for way in warned}
+    if instead is not None and allows(instead.tool) and instead.tool not in situation.again:
         left = sum(way.worked for way in ways if way.tool not in avoided)
-        likely, seen = min(fork.worked / left, fork.mean), fork is found.ways.get(fork.tool)
+        likely, seen = min(instead.worked / left, instead.mean), instead is found.ways.get(instead.tool)
         if not seen:
             likely *= ELSEWHERE
         if seen or likely >= floors.chance:
-            return Spoken({fork.tool: likely}, warned, fork=True)
+            return Spoken({instead.tool: likely}, warned, instead, fork=True)
     if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
-        return Spoken({}, warned, silence="done")
+        return Spoken({}, warned, instead, silence="done")
     named, silence = _named(found, situation, chance, floors, avoided, works or {})
-    return Spoken(named, warned, silence=silence)
+    return Spoken(named, warned, instead, silence=silence)
 
 
 def _tried(found: Findings) -> list[Way]:
@@ -227,10 +214,11 @@ def _shares(rank: Mapping[ToolName, float]) -> dict[ToolName, float]:
     return {tool: score / total for tool, score in rank.items()}
 
 
-def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warned]:
-    """The ways whose upper bound lies below the lower bound of the best one, most failures first."""
+def _warned(ways: Sequence[Way], found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way], Way | None]:
+    """The ways whose upper bound lies below the lower bound of the best one; and that one, if it stands out."""
+    best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
     if best is None or best.worked < FEWEST_WORKED or found.unlike:
-        return []
+        return [], None
     worse: list[Way] = []
     for way in ways:
         counted = found.counted.get(way.tool)
@@ -243,11 +231,12 @@ def _warned(ways: Sequence[Way], best: Way | None, found: Findings) -> list[Warn
             rivals += way.worked
             if way.tool in found.counted and found.counted[way.tool].won >= FEWEST_COUNTED:
                 needed = RIVALLED
-    instead = None
+    worse.sort(key=lambda way: (-way.failed, way.tool))
+    warned = [way for way in worse if allows(way.tool)][:MOST_WARNINGS]
     stands_out = best.worked / (best.worked + rivals) >= needed and best.bounds[0] >= PROMISING
-    if stands_out and _is_borne_out(best.tool, found):
-        instead = best
-    return [Warned(way, instead) for way in sorted(worse, key=lambda way: (-way.failed, way.tool))]
+    if warned and stands_out and _is_borne_out(best.tool, found):
+        return warned, best
+    return warned, None
 
 
 def _is_borne_out(tool: ToolName, found: Findings) -> bool:
@@ -389,8 +378,7 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     query, found, said = answer.query, answer.found, answer.spoken
     ways = [way for way in found.ways.values() if query.allows(way.tool)]
     chances = _shares(found.rank)
-    better = any(warning.instead is not None for warning in said.warned)
-    if floors.support and floors.chance and _all_failed(ways) and not better:
+    if floors.support and floors.chance and _all_failed(ways) and said.instead is None:
         why = f"every known way {place_of(query)} failed in runs like this one"
         return Suggestions(abstained=why, warnings=_warnings(answer), chances=chances)
     warnings = _warnings(answer)
@@ -420,11 +408,11 @@ def _all_failed(ways: Sequence[Way]) -> bool:
 def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
     """The tools to avoid: those that failed in such situations, then those that fail everywhere now."""
     warnings: list[FailedWay] = []
-    for avoided in answer.spoken.warned:
+    for way in answer.spoken.warned:
         # It is avoided all the same where the decisions under the same conditions are too few to be said.
-        counted = answer.found.counted.get(avoided.tool, Counted(0, 0, 0))
+        counted = answer.found.counted.get(way.tool, Counted(0, 0, 0))
         if counted.failed >= FEWEST_COUNTED and counted.failed > counted.worked:
-            warnings.append(_failed(answer, avoided.way, avoided.instead))
+            warnings.append(_failed(answer, way.tool))
     warned = {warning.tool for warning in warnings}
     for tool, drift in answer.drifts.items():
         if drift.broken and tool not in warned:
@@ -432,13 +420,13 @@ def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
     return tuple(warnings)
 
 
-def _failed(answer: _Answer, way: Way, instead: Way | None) -> FailedWay:
+def _failed(answer: _Answer, tool: ToolName) -> FailedWay:
     """A warning in decisions that were made: those under the same conditions; for what worked, else those made here."""
-    found = answer.found
-    of_way = found.counted[way.tool]
-    others = sum(counted.won for tool, counted in found.counted.items() if tool != way.tool)
-    runs = answer.evidence.runs_of(found, way.tool, worked=False)
-    warning = FailedWay(way.tool, of_way.failed, of_way.tried, others=others, failed_runs=runs)
+    found, instead = answer.found, answer.spoken.instead
+    of_tool = found.counted[tool]
+    others = sum(counted.won for other, counted in found.counted.items() if other != tool)
+    runs = answer.evidence.runs_of(found, tool, worked=False)
+    warning = FailedWay(tool, of_tool.failed, of_tool.tried, others=others, failed_runs=runs)
     if instead is None or not answer.query.allows(instead.tool):
         return warning
     for counted in (found.counted.get(instead.tool), found.everywhere.get(instead.tool)):
@@ -508,10 +496,10 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
     counted = found.counted.get(tool)
     if counted is not None and counted.won:
         outcomes = [f"{counted.won} of {counted.tried} such runs succeeded with it"]
-        for warning in answer.spoken.warned:
-            other = found.counted.get(warning.tool)
+        for way in answer.spoken.warned:
+            other = found.counted.get(way.tool)
             if other is not None:
-                outcomes.append(f"{other.won} of {other.tried} with {answer.query.names.shown(warning.tool)}")
+                outcomes.append(f"{other.won} of {other.tried} with {answer.query.names.shown(way.tool)}")
         # "The user is not bob" would give one user's name to another.
         readable: list[str] = []
         for test in found.conditions:
