@@ -56,7 +56,7 @@ class Gnn4Plan(nn.Module):
             for start in range(0, len(order), 256):
                 part = torch.from_numpy(order[start : start + 256])
                 target = call["next"][part]
-                among = follows[call["last"][part]].float() + 1e-6  # any tool where nothing else follows
+                among = follows[call["before"][part, 0]].float() + 1e-6  # any tool where nothing else follows
                 among[torch.arange(len(part)), target] = 0
                 drawn = torch.multinomial(among, _NEGATIVES, replacement=True)
                 scores = model(data["state"].x[call["state"][part]], data)

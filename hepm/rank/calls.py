@@ -28,7 +28,7 @@ class RankerCalls:
 
     Attributes:
         number: Of each tool, in order; START has 0.
-        last_N, second_N: The last tool before each call, and the one before that; -1 before the run's start.
+        before_N2: The last tool before each call, and the one before that; T before the run's start.
         next_N, run_N: The tool called, and the row of its run.
         position_N: How many calls of the run came before.
         flags_N: What happened since the call before, in `FLAGS` bits.
@@ -38,8 +38,7 @@ class RankerCalls:
     """
 
     number: Mapping[ToolName, int]
-    last_N: IntArray
-    second_N: IntArray
+    before_N2: IntArray
     next_N: IntArray
     run_N: IntArray
     position_N: IntArray
@@ -72,10 +71,13 @@ def read_calls(store: Store, namespace: str) -> RankerCalls:
                 last, second, position = tool, last, position + 1
                 flags = happened & FAILED  # no text stands between the calls of a turn
     columns_7N = np.array(calls, dtype=np.int32).reshape(-1, 7).T.copy()
+    before_N2 = columns_7N[:2].T.copy()
+    before_N2[before_N2 < 0] = len(numbers)
     row_S, states_SD = _read_states(store, namespace, places)
     return RankerCalls(
         numbers,
-        *columns_7N[:6],
+        before_N2,
+        *columns_7N[2:6],
         state_N=row_S[columns_7N[6]],
         turn_2P=np.array(turns, dtype=np.int32).reshape(-1, 2).T,
         states_SD=states_SD,

@@ -111,11 +111,12 @@ class Ranker:
         calls, before = here.calls, now.before_Q2[0]
         # The latest calls are read whatever their last tool; of those after this one, the ones before these.
         earlier = here.read[:-MOST_READ]
-        after = earlier[calls.last_N[earlier] == before[0]][-MOST_READ:]
+        after = earlier[calls.before_N2[earlier, 0] == before[0]][-MOST_READ:]
         rows = np.concatenate([after, here.read[-MOST_READ:]])
         states = calls.state_N[rows]
-        before_N2 = np.stack([calls.last_N[rows], calls.second_N[rows]], axis=1)
-        attended = AttendedCalls(calls.states_SD[states], before_N2, calls.flags_N[rows], calls.next_N[rows])
+        attended = AttendedCalls(
+            calls.states_SD[states], calls.before_N2[rows], calls.flags_N[rows], calls.next_N[rows]
+        )
 
         def voted(logits_1N: Float32Array) -> Array:
             share_N = np.exp(logits_1N[0] - logits_1N.max())

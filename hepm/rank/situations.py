@@ -82,8 +82,7 @@ def situations_of(
     state = np.zeros((len(rows), states_SD.shape[1]), dtype=np.float32)
     known = call["state"][rows] >= 0
     state[known] = states_SD[call["state"][rows[known]]]
-    before = np.stack([call["last"][rows], call["second"][rows]], axis=1)
-    return Situations(state, np.where(before >= 0, before, tools), times, distance, call["flags"][rows])
+    return Situations(state, call["before"][rows], times, distance, call["flags"][rows])
 
 
 def tool_vectors(names: Sequence[ToolName], described: Mapping[ToolName, str], embedder: Embedder) -> Float32Array:

@@ -37,8 +37,9 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     - `tool, next, tool`: `edge_index` (2, E); `edge_attr` (E, 2), log(1 + support) and the share of failed runs.
     - `state, after, tool` and `state, before, tool`: `edge_index`, the tools called before and after each state.
     - `run`: `id`, a list; `success` (R,); `family` (R,), equal for the runs of one task, which are held out together.
-    - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
-      (-1 for none), `position`, `flags` (see `hepm.graph.delta`); `turn` (2, P), see `RankerCalls.turn_2P`.
+    - `call`: all (N,), in order of the runs: `next`, `run`, `state` (-1 for none), `position`, `flags` (see
+      `hepm.graph.delta`); `before` (N, 2), the last tools before it, T for none; `turn` (2, P), see
+      `RankerCalls.turn_2P`.
     """
     store, namespace = mirror.store, mirror.name
     calls = read_calls(store, namespace)
@@ -54,8 +55,9 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     tasks = {run: f"{environment}/{task or run}" for environment, task, run in store.runs_by_task(namespace=namespace)}
     families = np.unique([tasks[run] for run in calls.run_ids], return_inverse=True)[1]
     data["run"].family = torch.from_numpy(families)
-    for name in ("last", "second", "next", "run", "state", "position", "flags"):
+    for name in ("next", "run", "state", "position", "flags"):
         data["call"][name] = torch.from_numpy(getattr(calls, f"{name}_N").astype(np.int64))
+    data["call"].before = torch.from_numpy(calls.before_N2.astype(np.int64))
     data["call"].turn = torch.from_numpy(calls.turn_2P.astype(np.int64))
     data["run"].num_nodes = len(calls.run_ids)
     data["call"].num_nodes = len(calls.next_N)

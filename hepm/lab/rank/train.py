@@ -201,13 +201,12 @@ class _Examples:
         """
         rows = self._read
         if len(rows) > MOST_READ:
-            after = rows[np.isin(self._calls["last"][rows], self._calls["last"][asked])]
+            last = self._calls["before"][:, 0]
+            after = rows[np.isin(last[rows], last[asked])]
             drawn = [rng.choice(some, min(MOST_READ, len(some)), replace=False) for some in (after, rows)]
             rows = np.union1d(*drawn)
-        before = np.stack([self._calls["last"][rows], self._calls["second"][rows]], axis=1)
-        before = np.where(before >= 0, before, self._tools)
         states = self._data["state"].x.numpy()[self._calls["state"][rows]]
-        values = (states, before, self._calls["flags"][rows], self._calls["next"][rows])
+        values = (states, self._calls["before"][rows], self._calls["flags"][rows], self._calls["next"][rows])
         # Calls of one family: what is predicted must not be read from its own task.
         hidden_QN = self._family_N[asked][:, None] == self._family_N[rows]
         return AttendedCalls(*map(self._tensor, values)), self._tensor(hidden_QN)
