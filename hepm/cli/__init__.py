@@ -57,7 +57,9 @@ def _run(arguments: list[str]) -> int:
         sentence = str(error)
         if isinstance(error, OSError) and not isinstance(error, HepmError) and error.strerror:
             # The system's own, without its number.
-            sentence = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+            sentence = error.strerror
+            if error.filename is not None:
+                sentence = f"{error.filename}: {error.strerror}"
         _complain(f"hepm: {on_one_line(sentence)}")
         return 1
 

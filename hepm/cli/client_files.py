@@ -73,12 +73,16 @@ class ClientFile:
         if "\r\n" in before:
             after = after.replace("\n", "\r\n")
         if after == before:
-            return f"{self.path} has no lines of hepm" if remove else f"{self.path} has these lines already"
+            if remove:
+                return f"{self.path} has no lines of hepm"
+            return f"{self.path} has these lines already"
         if not after.strip():
             self.path.unlink()
             return f"removed {self.path}, which had no other lines"
         self._write(after)
-        return f"removed hepm's lines from {self.path}" if remove else f"wrote {self.path}"
+        if remove:
+            return f"removed hepm's lines from {self.path}"
+        return f"wrote {self.path}"
 
     def _write(self, text: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +160,9 @@ def _json_file(path: Path, strip: Callable[[Object], None], put: Callable[[Objec
         if json.dumps(settings) == before:
             return text
         # A version is what some agents want in each file of hooks.
-        return "" if settings.keys() <= {"version"} else write(settings)
+        if settings.keys() <= {"version"}:
+            return ""
+        return write(settings)
 
     def add(text: str) -> str:
         settings, write = _read_json(text)
@@ -180,8 +186,12 @@ def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:
     if not isinstance(settings, dict):
         raise ValueError("it is no JSON object")
     spaces = re.search(r"^\{\n([ \t]+)", text)
-    indent = spaces[1] if spaces else "  "
-    end = "\n" if text.endswith("\n") or not text else ""
+    indent = "  "
+    if spaces:
+        indent = spaces[1]
+    end = ""
+    if text.endswith("\n") or not text:
+        end = "\n"
     return cast(Object, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
 
 

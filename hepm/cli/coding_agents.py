@@ -138,7 +138,9 @@ def _hook_files(name: str, agent: CodingAgent, path: Path, server: ServerEntry) 
 
 def _command(door: str, server: ServerEntry) -> str:
     """What sends the event on standard input to the server, and prints the answer; nothing where there is none."""
-    token = f'-H "{TOKEN_HEADER}: ${server.token_env}" ' if server.token_env else ""
+    token = ""
+    if server.token_env:
+        token = f'-H "{TOKEN_HEADER}: ${server.token_env}" '
     # An agent may take a command that fails for a refusal.
     json_type = "-H 'Content-Type: application/json'"
     return f"curl -sf -m {_WAIT_S} {json_type} {token}--data-binary @- {shlex.quote(door)} || true"

@@ -80,8 +80,12 @@ def retire(place: StorePlace, lessons: Several, undo: bool, yes: bool) -> None:
                 gone = memory.preferences.forget(row.user, namespace=place.namespace)
                 tell(f"{row.user}: {count_of(len(gone), 'version')} of the notes deleted")
                 continue
-            change = memory.lessons.revive if undo else memory.lessons.retire
-            done = "found again" if undo else "retired"
+            change = memory.lessons.retire
+            if undo:
+                change = memory.lessons.revive
+            done = "retired"
+            if undo:
+                done = "found again"
             if not change(row.kind, [row.id], namespace=place.namespace):
                 done = f"{row.retired or 'live'} already"
             tell(f"{row.id} is {done}")

@@ -137,7 +137,9 @@ def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool) -> None:
         report = evolution.evolve(memory.lessons, namespace=place.namespace, model=client, dry_run=dry_run)
         remark_pending(memory, place.namespace)
     for step in report.plan:
-        note = f" ({step.note})" if step.note else ""
+        note = ""
+        if step.note:
+            note = f" ({step.note})"
         tell(f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {step.became}{note}: {step.reason}")
         if step.child is not None:
             tell(f"      {step.child.lesson}")
@@ -145,5 +147,7 @@ def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool) -> None:
         print("nothing changed")
         return
     made = ", ".join(f"{count} by {operator}" for operator, count in report.kept.items()) or "no child"
-    did = "would make" if dry_run else "made"
+    did = "made"
+    if dry_run:
+        did = "would make"
     print(f"{report.id} {did} {made}; pruned: {report.count('pruned')}")

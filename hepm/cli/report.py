@@ -106,7 +106,9 @@ def write_for_agents(
     text = with_section(former, section, str(target))
     # Each line gets its end.
     write_lines([text.removesuffix("\n")], target, "the lessons")
-    others = f"; {left_out:,} left out that {_UNFIT} (`export --all`)" if left_out else ""
+    others = ""
+    if left_out:
+        others = f"; {left_out:,} left out that {_UNFIT} (`export --all`)"
     tell(f"{count_of(len(lessons), 'lesson')} written to {target}{others}")
 
 

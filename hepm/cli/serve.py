@@ -55,7 +55,9 @@ def serve(store: str, **given: Any) -> None:
         tokens[token] = Access()
 
     def say(address: str) -> None:
-        source = f", by {config.path}" if config.path else ""
+        source = ""
+        if config.path:
+            source = f", by {config.path}"
         shown = re.sub("//[^/]*@", "//", options.upstream)  # without a password
         # Flushed: programs that start the server wait for this line.
         print(f"hepm serves {store} (upstream {shown}{source}) at {address}", file=sys.stderr, flush=True)

@@ -106,7 +106,9 @@ def forget(place: StorePlace, dry_run: bool, yes: bool, as_json: bool, **chosen:
     if as_json:
         print_json({"forgotten": gone, "notes": notes, "dry_run": dry_run})
     else:
-        also = f", and {count_of(notes, 'version')} of notes" if notes else ""
+        also = ""
+        if notes:
+            also = f", and {count_of(notes, 'version')} of notes"
         print(f"{count_of(len(gone), 'run')} {'would be ' if dry_run else ''}forgotten{also}")
     if not gone and not notes:
         raise click.exceptions.Exit(1)
@@ -171,7 +173,9 @@ def _advise(store: str, namespace: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"advice": [obstacle.to_json() for obstacle in found]})
         return
-    where = f" --store {shlex.quote(store)}" if options.chosen_by(store) == options.FROM_COMMAND else ""
+    where = ""
+    if options.chosen_by(store) == options.FROM_COMMAND:
+        where = f" --store {shlex.quote(store)}"
     for obstacle in found:
         command = obstacle.command.replace(" --namespace ", f"{where} --namespace ")
         tell(f"{obstacle.namespace}: {obstacle.what}. {obstacle.mend[:1].upper()}{obstacle.mend[1:]}: {command}")

@@ -71,7 +71,9 @@ def _examples(memory: Memory, namespace: str, path: str, form: TrainingForm) -> 
         settings = Path(f"{path}.settings.json")
         options.write_lines([json.dumps(COLD_START)], settings, "the settings")
         tell(f"settings written to {settings}")
-    make = cold_start if form == "tagged" else sft_examples
+    make = sft_examples
+    if form == "tagged":
+        make = cold_start
     # Lazily, as the lines are written: a memory may hold a million runs.
     for example in make(memory, namespace=namespace):
         yield json.dumps(example, ensure_ascii=False)
@@ -128,8 +130,12 @@ def copy(source: str, target: str, namespace: Several) -> None:
         with _target(target, memory) as filled, Bar("runs copied and compared") as bar:
             copies = list(memory.copy_to(filled, namespaces=names, on_progress=partial(bar.show, total=total)))
     for copied in copies:
-        known = f", {copied.runs - copied.stored:,} known before" if copied.runs > copied.stored else ""
-        verdict = f"they differ: {'; '.join(copied.differences)}" if copied.differences else "both hold the same"
+        known = ""
+        if copied.runs > copied.stored:
+            known = f", {copied.runs - copied.stored:,} known before"
+        verdict = "both hold the same"
+        if copied.differences:
+            verdict = f"they differ: {'; '.join(copied.differences)}"
         tell(f"{copied.namespace}: {copied.stored:,} runs copied{known}; {verdict}")
     if any(copied.differences for copied in copies):
         raise click.exceptions.Exit(1)
@@ -138,7 +144,9 @@ def copy(source: str, target: str, namespace: Several) -> None:
 def _address_of(store: str) -> str:
     """Where a store is: the whole path of its file, or the address of its server."""
     file = embedded_file(store)
-    return store.rstrip("/") if file is None else str(file.absolute())
+    if file is None:
+        return store.rstrip("/")
+    return str(file.absolute())
 
 
 def _target(target: str, source: Memory) -> Memory:

@@ -250,7 +250,9 @@ def _when(runs: Iterable[RunAbout]) -> str:
     if not ends:
         return ""
     first, last = day_of(ends[0]), day_of(ends[-1])
-    return f"on {first}" if first == last else f"since {first}, last on {last}"
+    if first == last:
+        return f"on {first}"
+    return f"since {first}, last on {last}"
 
 
 def task_in_words(task: str, environment: str) -> str:

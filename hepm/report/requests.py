@@ -79,7 +79,9 @@ def _name_of(words: Iterable[str], runs: Iterable[LabelledRun]) -> str:
     if tasks or not task:
         return f"requests that say {said}"
     named = task_in_words(task, environment)
-    return f"{named} ({said})" if said else named
+    if said:
+        return f"{named} ({said})"
+    return named
 
 
 def _lost(runs: Iterable[LabelledRun]) -> int:

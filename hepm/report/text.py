@@ -84,7 +84,9 @@ def _fork_lines(fork: Fork) -> list[str]:
     for side, tallies in (("failed", fork.mistakes), ("worked", fork.ways)):
         for tally in tallies[:1]:
             if tally.step is not None:
-                before = f"{tally.step.before} → " if tally.step.before else ""
+                before = ""
+                if tally.step.before:
+                    before = f"{tally.step.before} → "
                 rows.append(f"{side}: {_named(tally.shown[0], _REQUEST_CHARS)}: {before}{tally.step.call}")
     return [row for row in rows if row]
 
@@ -92,7 +94,9 @@ def _fork_lines(fork: Fork) -> list[str]:
 def _named(run: ShownRun, request_chars: int = REQUEST_CHARS) -> str:
     """A run by its id, cut, and its request: 'desk-7, "return the lamp"'."""
     id = run.id if len(run.id) <= _ID_CHARS else run.id[: _ID_CHARS - 1] + CUT
-    return f'{id}, "{cut(run.request, request_chars)}"' if run.request else id
+    if run.request:
+        return f'{id}, "{cut(run.request, request_chars)}"'
+    return id
 
 
 def _with_run(row: ReportRow) -> list[str]:

@@ -28,6 +28,7 @@ from hepm.graph.lessons.rows import PENDING, StoredLesson
 from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import LAST_ROW, RunFilter
 from hepm.ingest.transitions import request_of
+from hepm.report.forks import Fork
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.text import cut
@@ -194,7 +195,9 @@ class _Page:
             self._memory.refresh(defer=True)
             # The report takes seconds: forks are marked once it was looked at.
             report = self._kept.get(("report", namespace, ""))
-            forks = () if report is None else report[2].forks
+            forks: Sequence[Fork] = ()
+            if report is not None:
+                forks = report[2].forks
             return graph_data(self._memory, namespace, focus=asked.tool or None, evidence=False, forks=forks)
 
         return self._made("graph", namespace, draw, asked.tool)

@@ -37,7 +37,9 @@ def transcript_of(run: Trajectory, *, stored: bool = True) -> Transcript:
 def _turn(turn: Turn) -> TurnShown:
     calls: list[Object] = []
     for call in turn.calls:
-        arguments = json.dumps(call.arguments, default=str) if call.arguments else ""
+        arguments = ""
+        if call.arguments:
+            arguments = json.dumps(call.arguments, default=str)
         about = {"name": call.name, "arguments": shortened(arguments), "result": shortened(call.result or "")}
         calls.append({**about, "error": call.error, "refused": call.refused})
     return {"role": turn.role, "text": shortened(turn.text), "calls": calls, "hinted": list(turn.hinted)}
@@ -45,4 +47,6 @@ def _turn(turn: Turn) -> TurnShown:
 
 def shortened(text: str, most: int = _TURN_CHARS) -> str:
     """A text as it is, cut to so many characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    if len(text) <= most:
+        return text
+    return text[: most - 1] + "…"
