@@ -204,8 +204,9 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
                 known[SAID_LAST] = numbers.segment(SAID_LAST, of_source)
                 continue
             results = with_result(results, source, of_source)
-            for found in {source, RESULTS_OF + source} & results.keys():
-                known[found] = numbers.segment(found, results[found])
+            for found in (source, RESULTS_OF + source):
+                if found in results:
+                    known[found] = numbers.segment(found, results[found])
         place = CallPlace(last_of(sources), bool(flags & FAILED))
         since = flags & (USER_SPOKE | AGENT_SPOKE | ADVISED)
         decision = Decision(

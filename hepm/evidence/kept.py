@@ -149,7 +149,7 @@ def read_kept_rules(file: Path) -> KeptRules | None:
         texts: Mapping[str, Any] = json.loads(_rules_beside(file).read_bytes())
         if texts["format"] != FORMAT:
             return None
-        return KeptRules(texts["revision"], [_rule(*values) for values in texts["rules"]])
+        return KeptRules(texts["revision"], list(map(_rule, texts["rules"])))
     except FileNotFoundError:
         return None
     except (OSError, KeyError, TypeError, ValueError) as error:
@@ -157,15 +157,8 @@ def read_kept_rules(file: Path) -> KeptRules | None:
         return None
 
 
-def _rule(
-    place: Sequence[Any],
-    conditions: Sequence[Any],
-    better: str,
-    worse: Sequence[str],
-    runs: Mapping[str, Any],
-    family: str,
-    part: float,
-) -> ToolRule:
+def _rule(kept: Sequence[Any]) -> ToolRule:
+    place, conditions, better, worse, runs, family, part = kept
     tests: list[tuple[FactTest, bool]] = []
     for (source, fact, above, others), true in conditions:
         tests.append((FactTest(source, fact, above, tuple(others)), true))

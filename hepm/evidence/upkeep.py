@@ -8,7 +8,6 @@ is read, so that neither costs more the more runs are stored.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +47,7 @@ SELDOM: Final = 20
 """Decisions at a place that a part of the runs is too few for: others are read from the store,"""
 MOST_AFTER: Final = 64
 """this many runs,"""
-_MOST_PLACES: Final = 256  # that this is done for, the ones asked for last
+_MOST_PLACES: Final = 256  # that this is kept for
 _AT_ONCE: Final = 512  # runs that are read with one statement
 _NEWEST: Final = 2**62  # above every row number
 
@@ -113,7 +112,7 @@ class LiveEvidence:
         self._added = False  # whether runs were added since all was learned
         self._behind = False
         self._stale = False  # whether runs that are known were removed or changed
-        self._seldom: OrderedDict[ToolName, Learned] = OrderedDict()
+        self._seldom: dict[ToolName, Learned] = {}
         self._reading = threading.Lock()
 
     def latest(self) -> Learned:
@@ -138,11 +137,10 @@ class LiveEvidence:
                 read = self._read_after(place.tool, evidence)
                 if read is None:
                     return evidence
+                if len(self._seldom) >= _MOST_PLACES:
+                    self._seldom.clear()
                 # It is made anew with each run, and so is what is measured.
                 self._seldom[place.tool] = replace(read, chance=evidence.chance)
-                while len(self._seldom) > _MOST_PLACES:
-                    self._seldom.popitem(last=False)
-            self._seldom.move_to_end(place.tool)
             return self._seldom[place.tool]
 
     def _read_after(self, tool: ToolName, evidence: Learned) -> Learned | None:
