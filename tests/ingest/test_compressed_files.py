@@ -8,6 +8,8 @@ import io
 import json
 import lzma
 import os
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +73,27 @@ def test_what_comes_before_the_damage_of_a_small_compressed_file_is_read(tmp_pat
     assert len(runs) <= 2
     if suffix == ".gz":  # the others give whole blocks alone
         assert [run.id for run in runs] == ["run 1", "run 2"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="memory is told in /proc")
+@pytest.mark.exhaustive
+def test_a_long_line_through_a_pipe_is_held_in_memory_no_longer_than_a_record_may_be(tmp_path: Path) -> None:
+    run = json.dumps(CHAT).encode() + b"\n"
+    with open(tmp_path / "long", "wb") as out:
+        for piece in (run, b'{"padding": "', *[b"x" * (1 << 20)] * 300, b'"}\n', run):
+            out.write(piece)
+    # Not by getrusage: that begins with what the process held that started this one.
+    script = (
+        "from pathlib import Path; from hepm.ingest.reading import read_runs\n"
+        "kinds = [type(item).__name__ for _, item in read_runs(['-'])]\n"
+        "peak = next(line for line in Path('/proc/self/status').read_text().splitlines() if 'VmHWM' in line)\n"
+        "print(kinds, int(peak.split()[1]) >> 10)"
+    )
+    with subprocess.Popen(["cat", tmp_path / "long"], stdout=subprocess.PIPE) as cat:
+        done = subprocess.run([sys.executable, "-c", script], stdin=cat.stdout, capture_output=True, check=True)
+    kinds, _, peak_mb = done.stdout.decode().strip().rpartition(" ")
+    assert kinds == "['Trajectory', 'Rejection', 'Trajectory']"
+    assert int(peak_mb) < 280
 
 
 def test_what_begins_like_an_archive_and_is_none_is_rejected(tmp_path: Path) -> None:

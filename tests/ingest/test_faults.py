@@ -199,19 +199,29 @@ def test_ten_thousand_calls_are_read_in_a_moment(tmp_path: Path, together: bool)
     assert time.thread_time() - started < 5
 
 
-def test_a_document_over_the_limit_is_rejected_within_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("hepm.ingest.formats.document.DOCUMENT_LIMIT", 32 << 20)
-    path = tmp_path / "document.json"
+@pytest.mark.parametrize("name", ["line.jsonl", "document.json"])
+def test_a_record_over_the_limit_is_rejected_within_bounded_memory(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("hepm.ingest.formats.document.RECORD_LIMIT", 8 << 20)
+    path = tmp_path / name
     with path.open("wb") as file:
+        if name.endswith("l"):
+            file.write(json.dumps(CHAT).encode() + b"\n")
         file.write(b'{"messages": [{"role": "user", "content": "')
         for _ in range(120):
             file.write(b"x" * (1 << 20))
         file.write(b'"}]}\n')
     tracemalloc.start()
-    reason = read_reason(path)
+    items = [item for _, item in read_runs([path])]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert reason == "it is one JSON value of more than 33,554,432 bytes: write a record a line"
+    assert [item.reason for item in items if isinstance(item, Rejection)] == [
+        "it is longer than 8,388,608 bytes, the limit for one record"
+        if name.endswith("l")
+        else "it is one JSON value of more than 33,554,432 bytes: write a record a line"
+    ]
+    assert sum(isinstance(item, Trajectory) for item in items) == name.endswith("l")
     assert peak < 110 << 20
 
 

@@ -30,8 +30,8 @@ from hepm.ingest.records import (
 )
 from hepm.types import Object, Outcome, Trajectory, Turn
 
-DOCUMENT_LIMIT: Final = 256 << 20
-"""Bytes of a document that is one JSON value: of lines only one is in memory at a time."""
+RECORD_LIMIT: Final = 64 << 20
+"""Limit of one line, in bytes. A document that is one JSON value may be four times as long."""
 
 HEAD: Final = 16 << 20
 """Bytes in which lines are looked for; only of a longer document more is read before it is known to have none."""
@@ -39,6 +39,8 @@ HEAD: Final = 16 << 20
 LOOKED_AT: Final = 100
 """Number of records that a file is recognised by: its first ones may be a header or a note."""
 
+# Bytes that are read at a time.
+_CHUNK: Final = 1 << 18
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _WRAPPERS: Final = (
     "data", "items", "results", "runs", "records", "rows", "logs", "traces", "sessions", "trajectories", "entries",
@@ -168,7 +170,7 @@ class Document(RunOrigin):
             self._notice(found[0])
             return
         if not is_whole and not reason:
-            rest, reason = read_some(stream, DOCUMENT_LIMIT - HEAD)
+            rest, reason = read_some(stream, 4 * RECORD_LIMIT - HEAD)
             head += rest
         values = _values_of(head, reason)
         self._take_value(values[0] if len(values) == 1 else values)
@@ -289,17 +291,23 @@ def record_reader(
 def _line_records(head: bytes, stream: IO[bytes], reason: str) -> Iterator[tuple[int, Any]]:
     """The lines of a head and the stream behind it with their numbers, decoded.
 
-    A RecordError stands for one that cannot be decoded, and at the end for damage of the file.
+    A RecordError stands for one that cannot be decoded or is too long, and at the end for damage of the file.
     """
     first = io.BytesIO(head)
+    del head
     number = 0
     for number in itertools.count(1):
-        line = first.readline()
-        if line[-1:] != b"\n" and not reason:
-            try:
-                line += stream.readline()
-            except STREAM_ERRORS as error:
-                reason = f"the file is damaged: {error}"
+        line = first.readline(RECORD_LIMIT + 1)
+        try:
+            if line[-1:] != b"\n" and len(line) <= RECORD_LIMIT and not reason:
+                line += stream.readline(RECORD_LIMIT + 1 - len(line))
+            if len(line) > RECORD_LIMIT and line[-1:] != b"\n":
+                yield number, RecordError(f"it is longer than {RECORD_LIMIT:,} bytes, the limit for one record")
+                while line and line[-1:] != b"\n":
+                    line = first.readline(_CHUNK) or stream.readline(_CHUNK)
+                continue
+        except STREAM_ERRORS as error:
+            reason = f"the file is damaged: {error}"
         if not line:
             break
         if not line.isspace():
@@ -313,11 +321,12 @@ def _line_records(head: bytes, stream: IO[bytes], reason: str) -> Iterator[tuple
 
 def _values_of(content: bytes, reason: str) -> list[Any]:
     """The JSON values in a text, one after another; UnreadableError where it is damaged or too long, or no JSON."""
+    limit = 4 * RECORD_LIMIT
     if content.lstrip()[:1] not in (b"[", b"{"):
         what = "not JSON: hepm reads runs from JSON and JSON lines" if content.strip() else "empty"
         reason = reason or f"it is {what}"
-    elif len(content) > DOCUMENT_LIMIT:
-        reason = f"it is one JSON value of more than {DOCUMENT_LIMIT:,} bytes: write a record a line"
+    elif len(content) > limit:
+        reason = f"it is one JSON value of more than {limit:,} bytes: write a record a line"
     if reason:
         raise UnreadableError(reason)
     values: list[Any] = []
