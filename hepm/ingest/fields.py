@@ -175,6 +175,8 @@ def part_text(part: str | Object) -> str:
 def unix_time(value: Any) -> float | None:
     """Seconds since 1970 of an ISO time, UTC where it names no zone, or of a number in any unit; None for neither."""
     given: Any = value
+    if is_list(value) and len(value) == 2:  # seconds and nanoseconds, of JavaScript
+        given = value[0]
     is_text = isinstance(given, str)
     try:
         if is_text and not given.isdecimal():

@@ -24,7 +24,7 @@ from hepm.ingest.fields import (
     string_at,
     texts_in,
 )
-from hepm.ingest.records import DECODER, RecordError, check_calls, finite, graded
+from hepm.ingest.records import DECODER, MAX_NAME, RecordError, check_calls, finite, graded
 from hepm.types import Object, Outcome, Role, Tool, ToolCall, Trajectory, Turn, TurnMark
 
 VERSION: Final = 2
@@ -171,8 +171,11 @@ def _call(record: Object) -> ToolCall:
     result = record.get("result")
     if result is not None and not isinstance(result, str):
         raise RecordError(f"a result is {kind_of(result)}, not a string")
+    name = string_at(record, "name")
+    if len(name) > MAX_NAME:  # said here, where the file is known
+        raise RecordError(f"the name of a tool has {len(name):,} characters; {MAX_NAME} are the limit")
     return ToolCall(
-        string_at(record, "name"),
+        name,
         object_at(record, "arguments"),
         result,
         flag_at(record, "error"),
