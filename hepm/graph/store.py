@@ -75,19 +75,26 @@ class Store(ABC):
     Attributes:
         remote: Whether it may become unreachable while a process runs: mirrors then read it whole when they open.
         runs_a_batch: Runs per transaction: enough that its own cost is small.
-        upgraded_from: The schema version that this object found and brought up to date; 0 if there was none to bring.
     """
 
     # What each database does in its own way
 
     remote: ClassVar[bool]
     runs_a_batch: ClassVar[int]
-    upgraded_from: int
 
     @property
     @abstractmethod
     def header(self) -> Header:
         """Read from the store on each access."""
+
+    @property
+    @abstractmethod
+    def upgraded_from(self) -> int:
+        """The schema version that an upgrade began with; 0 if there was none, or it is settled."""
+
+    @abstractmethod
+    def settle_upgrade(self) -> None:
+        """Note that what derives from the records is right after an upgrade."""
 
     @abstractmethod
     def write(

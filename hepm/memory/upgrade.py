@@ -50,6 +50,8 @@ def upgrade(
                 drop_kept(namespace)
     if done:
         _log.warning("%s: %s", where, "; ".join(done))
+    if version_before:
+        store.settle_upgrade()
 
 
 def _count_by_todays_rules(store: Store, embedder: AgreedEmbedder) -> list[str]:

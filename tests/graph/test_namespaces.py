@@ -164,6 +164,8 @@ OF_THE_WHOLE_STORE = {
     "runs_a_batch",
     "damage",
     "read_rewards",
+    "settle_upgrade",
+    "upgraded_from",
 }
 
 

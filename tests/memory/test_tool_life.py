@@ -14,6 +14,7 @@ from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import FOLLOWED_BY, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.sqlite.store import SQLiteStore
 from hepm.ingest.records import ReadOptions
 from hepm.policy import POLICIES
 from tests.faults.command import quick
@@ -172,6 +173,8 @@ def test_facts_that_an_older_hepm_did_not_read_are_read_on_opening_and_all_else_
             steps = [(targets, flags, [], key) for targets, flags, _, key in json.loads(sequence)]
             database.execute("UPDATE trajectory SET sequence = ? WHERE seq = ?", (json.dumps(steps), seq))
         database.executescript(to_version(version))
+    # An upgrade that ended when the tables were changed goes on where the memory is opened next.
+    SQLiteStore(tmp_path / "m.hepm").close()
     with Memory.open(tmp_path / "m.hepm") as memory:
         assert memory.examine() == []
         assert list(memory.lessons.store.iter_states(namespace="default")) == states

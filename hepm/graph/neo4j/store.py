@@ -69,7 +69,7 @@ class Neo4jStore(Store):
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
         self._connection = Connection(login)
         self._where = login.uri
-        self.upgraded_from = 0
+        self._upgraded_from = 0
         try:
             self._migrate()
             if not self._connection.read("memory", newest=True):
@@ -105,7 +105,7 @@ class Neo4jStore(Store):
                 self._connection.change_schema(text)
             self._connection.write(lambda tx, v=version: run(tx, "set_header", values={"schema_version": v}))
         if stored_version < newest:
-            self.upgraded_from = stored_version
+            self._upgraded_from = stored_version
             self._connection.read("await_indexes", seconds=300)
 
     @property
@@ -113,6 +113,15 @@ class Neo4jStore(Store):
         """The properties of the node :Memory, read from the member of a cluster that takes the writes."""
         # Of the member that takes the writes: what another process has committed is known here, and in later reads.
         return Header(*self._connection.read("memory", newest=True)[0])
+
+    @property
+    def upgraded_from(self) -> int:
+        """The schema version before the migrations that this object ran; 0 if none was missing."""
+        return self._upgraded_from
+
+    def settle_upgrade(self) -> None:
+        """Forget that migrations ran."""
+        self._upgraded_from = 0
 
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()

@@ -77,7 +77,6 @@ class Connections:
         self._idle_lock = threading.RLock()  # the collector may end a generator that reads at any moment
         self._closed = False
         self.read_only = False
-        self.upgraded_from = 0
         _create(path)
         with self.guarded():
             self._writer = self._open_for_writing()
@@ -230,7 +229,14 @@ class Connections:
             for version in range(_OLDEST_SCHEMA, SCHEMA_VERSION + 1):
                 if version > stored_version:
                     _run_script(connection, f"schema_{version}.sql")
-            self.upgraded_from = stored_version
+            if stored_version:
+                # Until what derives from the records was looked at (see `Store.settle_upgrade`), whatever ends this.
+                # A file that another process makes just now has no header yet, and nothing to look at.
+                connection.execute(
+                    "INSERT OR IGNORE INTO meta (key, value) "
+                    "SELECT 'upgraded_from', ? WHERE EXISTS (SELECT 1 FROM meta WHERE key = 'embedder')",
+                    (str(stored_version),),
+                )
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 

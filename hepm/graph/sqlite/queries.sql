@@ -13,6 +13,12 @@ INSERT OR IGNORE INTO meta (key, value) VALUES ('secret', :secret);
 -- name: secret
 SELECT value FROM meta WHERE key = 'secret';
 
+-- name: upgraded_from
+SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'upgraded_from';
+
+-- name: settle_upgrade
+DELETE FROM meta WHERE key = 'upgraded_from';
+
 -- name: next_revision
 -- The revision that the running transaction will be known by.
 UPDATE meta SET value = max(CAST(value AS INTEGER), (SELECT coalesce(max(revision), 0) FROM change)) + 1

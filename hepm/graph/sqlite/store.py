@@ -83,7 +83,6 @@ class SQLiteStore(Store):
         self.path = path / FILE_NAME if path.is_dir() else path
         self._statements = load_statements()
         self._connections = Connections(self.path)
-        self.upgraded_from = self._connections.upgraded_from
         if not (self._connections.read_only or self.read("meta")):
             first: Values = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
             with self._connections.writing() as db:
@@ -122,6 +121,17 @@ class SQLiteStore(Store):
         with connections.guarded(), closing(connections.connect(read_only=False)) as db:
             sentences = [sentence for (sentence,) in db.execute(f"PRAGMA quick_check({_MOST_DAMAGE})")]
         return [] if sentences == ["ok"] else sentences
+
+    @property
+    def upgraded_from(self) -> int:
+        """The schema version that an upgrade began with, in whatever process; 0 if there was none, or it is settled."""
+        rows = self.read("upgraded_from")
+        return int(rows[0][0]) if rows else 0
+
+    def settle_upgrade(self) -> None:
+        """Note that what derives from the records is right after an upgrade."""
+        with self._connections.writing() as db:
+            db.execute(self._statements["settle_upgrade"])
 
     def write(
         self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
