@@ -65,7 +65,7 @@ def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: 
     if as_json:
         print_json({"total": total, "lessons": documents})
     elif not total:
-        print("none")
+        print("none: `hepm lesson distill` counts what runs teach")
 
 
 def _rows(kind: LessonKind, lessons: Iterable[StoredLesson]) -> list[tuple[str, Object]]:

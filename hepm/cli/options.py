@@ -22,8 +22,8 @@ from hepm.text import count_of, on_one_line
 from hepm.types import DEFAULT_NAMESPACE, Object
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.progress import Progress
-    from rich.table import Table
 
     from hepm.graph.store import Store
     from hepm.ingest.records import Rejection
@@ -306,8 +306,8 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
     return count
 
 
-def print_table(table: Table) -> None:
-    """Print a table uncut, however narrow the terminal is."""
+def print_table(table: RenderableType) -> None:
+    """Print a table, or texts and tables, uncut, however narrow the terminal is."""
     from rich.console import Console
     from rich.measure import Measurement
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 from hepm.cli import options
 from hepm.cli.commands import PATH, Several, argument, command, flag, option
-from hepm.cli.options import Bar, StorePlace, format_option, json_option, place_options, print_json, remark, tell
+from hepm.cli.options import (
+    Bar,
+    StorePlace,
+    format_option,
+    json_option,
+    place_options,
+    print_json,
+    print_table,
+    remark,
+    tell,
+)
 from hepm.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,8 +43,6 @@ def eval_runs(
 
     Each task family is predicted from the others. Example: `hepm eval results/*.json`
     """
-    from rich.console import Console
-
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import all_methods, find_methods
     from hepm.evals.report import tables
@@ -53,7 +61,7 @@ def eval_runs(
     if as_json:
         print_json(report.to_json())
     else:
-        Console().print(tables(report))
+        print_table(tables(report))
 
 
 def _domains(sources: Sequence[str], format: str) -> list[Domain]:

@@ -72,12 +72,15 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
 
 
 def _name_of(words: Iterable[str], runs: Iterable[LabelledRun]) -> str:
-    """Such as 'requests that say "baggage" or "insurance"', or "task 7 of retail"."""
+    """Such as 'requests that say "baggage" or "insurance"', 'one request ("lamp", "broken")', or "task 7 of retail"."""
     said = " or ".join(f'"{word}"' for word in words)
     tasks = {(run.task, run.environment) for run in runs}
     task, environment = tasks.pop()
     if tasks or not task:
-        return f"requests that say {said}"
+        if len({run.family for run in runs}) > 1:
+            return f"requests that say {said}"
+        # Its words together are those of others, too.
+        return f"one request ({said.replace(' or ', ', ')})"
     named = task_in_words(task, environment)
     if said:
         return f"{named} ({said})"
@@ -143,10 +146,11 @@ def _at_least(failing: int, drawn: int, all_failing: int, families: int) -> floa
 
 
 def _telling(members: Sequence[LabelledRun], families_of: Counter[str]) -> tuple[str, ...]:
-    """The rarest words of a task's requests that another request has, too: a word of one alone is a name or an id."""
+    """The rarest words of a task's requests. A word of one task alone may be a name or an id, and says nothing."""
     words = frozenset[str].intersection(*(run.words for run in members)) - FUNCTION_WORDS
-    shared = sorted((word for word in words if families_of[word] > 1), key=lambda word: (families_of[word], word))
-    return tuple(shared[:_WORDS])
+    if members[0].task:
+        words = frozenset(word for word in words if families_of[word] > 1)
+    return tuple(sorted(words, key=lambda word: (families_of[word], word))[:_WORDS])
 
 
 def _tried(runs: Sequence[LabelledRun]) -> list[ToolName]:

@@ -39,7 +39,7 @@ def _remarks(row: ToolRow, latest: str, refused: int) -> Iterator[str]:
     """What is to be said of a tool besides its drift; `latest` has a 1 for each run in which every call failed."""
     if row.errors and row.errors >= OFTEN * row.calls:
         yield f"{row.errors:,} of {count_of(row.calls, 'call')} failed ({percent(row.errors / row.calls)})"
-        if latest:
+        if "1" in latest:
             yield f"every call did in {latest.count('1')} of the latest {count_of(len(latest), 'run')}"
     if refused:
         yield f"users refused it in {count_of(refused, 'run')}"

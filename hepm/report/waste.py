@@ -107,12 +107,17 @@ def _errors(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
         if len(failed) < FEWEST_RUNS:
             continue
         by_end = ends[tool, message]
+        labelled = any(run.outcome.success is not None for _, run in calls)
         how: list[str] = []
         for end in sorted(by_end, key=lambda end: (-len(by_end[end]), end))[:MOST_ENDS]:
-            won = sum(by_end[end].values())
-            how.append(f"{end} in {count_of(len(by_end[end]), 'run')}, of which {won:,} succeeded")
+            ended = f"{end} in {count_of(len(by_end[end]), 'run')}"
+            if labelled:
+                ended += f", of which {sum(by_end[end].values()):,} succeeded"
+            how.append(ended)
         what = f' failed "{message}"' if message else " failed"
-        after = f"; {sum(failed.values()):,} of these runs failed"
+        after = ""
+        if labelled:
+            after = f"; {sum(failed.values()):,} of these runs failed"
         yield _row("error", tool, calls, what, after, [f"it {'; '.join(how)}"])
 
 

@@ -267,6 +267,21 @@ def test_a_task_that_no_run_solved_is_named_by_words_that_another_request_shares
     assert row.text.startswith(": never solved in 4 runs")
 
 
+def test_a_request_that_no_run_solved_is_not_named_by_words_whose_other_requests_were(tmp_path: Path) -> None:
+    goals = [f"refund the broken {thing}" for thing in ("lamp", "cup", "plate", "clock")]
+    runs = [trajectory(f"r{n}", "look", success=n % 4 > 0, goal=goals[n % 4]) for n in range(40)]
+    (row,) = rows_of(report_of(tmp_path, *runs), "Requests that fail")
+    assert row.name == 'one request ("lamp", "broken", "refund")'
+
+
+def test_of_runs_without_outcomes_no_report_says_how_many_failed(tmp_path: Path) -> None:
+    failed, mended = ToolCall("deploy", {"to": "a"}, "no", error=True), ToolCall("deploy", {"to": "b"}, "done")
+    runs = [replace(with_calls(f"r{n}", failed, mended), outcome=Outcome()) for n in range(3)]
+    (row,) = rows_of(report_of(tmp_path, *runs), "Waste")
+    assert (row.kind, row.below) == ("error", ["it worked with other arguments in 3 runs"])
+    assert "of these runs failed" not in row.text
+
+
 def test_a_request_without_words_of_a_user_is_not_quoted(tmp_path: Path) -> None:
     call = Turn("assistant", calls=(ToolCall("look", result="x"),))
     lost = [Trajectory(f"lost {n}", (call,), Outcome(success=False), task="hard") for n in range(6)]

@@ -29,6 +29,7 @@ class Learner:
 
     Attributes:
         name: Of the training. Runs are called by it, the step, the task and the index: a repeated step adds nothing.
+        success_from: The reward from which on a rollout is a success.
     """
 
     memory: Memory
@@ -36,6 +37,7 @@ class Learner:
     environment: str
     model: str = ""
     namespace: str = DEFAULT_NAMESPACE
+    success_from: float = SUCCESS_FROM
 
     def run_of(self, rollout: Rollout, step: int) -> Trajectory:
         """A rollout as it is stored."""
@@ -45,7 +47,7 @@ class Learner:
             # No random part: the runs of a step that is repeated after a crash are known by their ids, and refused.
             f"{self.name}/step-{step}/{attempt.task.id}/{attempt.index}",
             rollout.turns,
-            Outcome(rollout.reward).graded(SUCCESS_FROM),
+            Outcome(rollout.reward).graded(self.success_from),
             environment=self.environment,
             task=attempt.task.id,
             model=self.model,
