@@ -112,7 +112,7 @@ def test_silence_is_not_said_to_do_better_than_hints_that_no_session_had(file: P
 
 def test_most_sessions_of_a_memory_of_logs_alone_are_hinted(file: Path) -> None:
     with Memory.open(file) as memory:
-        levels = Counter(memory.sessions.draw_level(f"s{number}") for number in range(400))
+        levels = Counter(memory.sessions.draw_level(f"s{number}") for number in range(4_000))
         assert memory.sessions.guard().level == HINTED
     assert levels[HINTED] > levels[SILENT] > 0
 
