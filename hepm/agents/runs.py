@@ -211,10 +211,12 @@ class LiveRuns:
                     self._sequels[namespace, asked.sequel] = run
                     run.sequel.add(asked.sequel)
             with run.lock:
-                if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
-                    self.rest(run)
                 if run.over:  # it ended while this request waited for it
                     continue
+                if run.door == OTLP_DOOR:  # what its spans said stays, and no later ones are taken
+                    run.door = door
+                    run.session.set_aside()
+                    run.messages = []
                 run.touched = time.time()
                 # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
                 run.waiting += 1

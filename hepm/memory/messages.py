@@ -22,10 +22,12 @@ class AddedMessage(NamedTuple):
     Attributes:
         message: In the form of OpenAI, with members of hepm's own such as "reward" and "hidden".
         place: How many messages of the conversation come before it.
+        left: Whether it is of before a restart, which ids do not outlast: its calls are known again by their names.
     """
 
     message: Object
     place: int
+    left: bool = False
 
 
 def function_call(tool: ToolName, arguments: Mapping[str, Any] | None, id: str) -> Object:
@@ -52,68 +54,78 @@ def _not_recorded(tool: ToolName, error: Exception) -> InputError:
     return InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error}")
 
 
-def left_beside(left: Iterable[Object], given: Iterable[Any]) -> Iterator[AddedMessage]:
-    """What a restart left of calls that the conversation does not contain, with their results.
-
-    Ids do not outlast a restart: calls are known again by their names.
-    """
-    names = Counter(call.name for message in given for call in chat_calls(message))
-    beside: set[str] = set()
+def left_beside(left: Iterable[Object], given: Iterable[Any]) -> list[AddedMessage]:
+    """What a restart left beyond the conversation that now goes on; [] if that holds all of it."""
+    held = _Held(given)
+    kept: list[AddedMessage] = []
     visible = 0
     for message in left:
-        calls: list[Any] = []
-        for call, read in zip(message.get("tool_calls", ()), chat_calls(message), strict=True):
-            if names[read.name] and not message.get("hidden"):
-                names[read.name] -= 1
-            else:
-                calls.append(call)
-                beside.add(call["id"])
-        if calls:
-            yield AddedMessage({**message, "tool_calls": calls}, visible)
-        elif message.get("tool_call_id") in beside:
-            yield AddedMessage(message, visible)
+        # Texts are in the conversation, whose client may have written them again, and were stored without secrets.
+        if message.get("hidden") or message.get("tool_calls") or message["role"] == "tool":
+            kept.append(AddedMessage(message, visible, left=True))
         visible += not message.get("hidden")
+    if any(held.beside(recorded) for recorded in kept):
+        return kept
+    return []
 
 
 def merged(given: Sequence[Any], added: Iterable[AddedMessage]) -> list[Any]:
-    """The conversation with what is recorded beside it, each where it came, and once what both hold.
-
-    A call is known by its id, a summary and a message by its text.
-    """
-    known: set[object] = set()
-    for message in given:
-        known.add((message.get("role"), plain_text(message.get("content"))))
-        for call in chat_calls(message):
-            known.update((call.id, _summary_of(call)))
-    known.discard(None)
+    """The conversation with what is recorded beside it, each where it came, and once what both hold."""
+    held = _Held(given)
     messages: list[Any] = []
     taken = 0
-    left_out: set[str] = set()
-    for message, place in added:
-        messages += given[taken:place]
-        taken = max(taken, place)
-        if message["role"] == "tool":
-            if message["tool_call_id"] not in left_out:
-                messages.append(message)
-            continue
-        calls: list[Any] = []
-        for call, read in zip(message.get("tool_calls", ()), chat_calls(message), strict=True):
-            if known.isdisjoint((read.id, _summary_of(read))):
-                calls.append(call)
-            else:
-                left_out.add(call["id"])
-        if calls:
-            messages.append({**message, "tool_calls": calls, "hidden": True})
-        elif "tool_calls" not in message and (message["role"], message["content"]) not in known:
-            messages.append({**message, "hidden": True})
+    for recorded in added:
+        messages.extend(given[taken : recorded.place])
+        taken = max(taken, recorded.place)
+        beside = held.beside(recorded)
+        if beside is not None:
+            messages.append(beside)
     return [*messages, *given[taken:]]
 
 
-def _summary_of(call: OpenCall) -> str | None:
-    """The text of a call with which the agent summarised; None for other calls."""
+class _Held:
+    """What a conversation holds, by which it is known again: ids and names of calls, summaries, and texts by role."""
+
+    def __init__(self, messages: Iterable[Any]) -> None:
+        self._ids: set[str | None] = set()
+        self._names: Counter[str] = Counter()
+        self._summaries: set[str] = set()
+        self._texts: set[tuple[str, str]] = set()
+        self._left_out: set[str] = set()
+        for message in messages:
+            self._texts.add((message.get("role"), plain_text(message.get("content"))))
+            for call in chat_calls(message):
+                self._ids.add(call.id)
+                self._names[call.name] += 1
+                self._summaries.add(_summary_of(call))
+
+    def beside(self, recorded: AddedMessage) -> Object | None:
+        """What a recorded message has beyond the conversation, which does not contain it; None if that is nothing."""
+        message, _, by_name = recorded
+        if message["role"] == "tool":
+            return None if message["tool_call_id"] in self._left_out else message
+        calls: list[Any] = []
+        for call, read in zip(message.get("tool_calls", ()), chat_calls(message), strict=True):
+            known = not by_name and read.id in self._ids
+            if by_name and not message.get("hidden") and self._names[read.name]:
+                self._names[read.name] -= 1
+                known = True
+            if known or (_summary_of(read) and _summary_of(read) in self._summaries):
+                self._left_out.add(call["id"])
+            else:
+                calls.append(call)
+        if calls:
+            return {**message, "tool_calls": calls, "hidden": True}
+        if message.get("tool_calls") or (message["role"], message["content"]) in self._texts:
+            return None
+        return {**message, "hidden": True}
+
+
+def _summary_of(call: OpenCall) -> str:
+    """The text of a call with which the agent summarised; "" for other calls."""
     if own_tool(call.name, call.arguments) != SUMMARY_TOOL:
-        return None
-    return f"summary {call.arguments.get('summary')}"
+        return ""
+    return str(call.arguments.get("summary") or "")
 
 
 def as_messages(turns: Iterable[Turn]) -> Iterator[Object]:

@@ -110,6 +110,13 @@ class SessionConversation:
         self._left = list(as_messages(turns))
         self.hinted = HintedCalls(turns)
 
+    def set_aside(self) -> None:
+        """Let what is recorded stand before the messages of another conversation, as what a restart left does."""
+        with self.lock:
+            self._left = list(as_messages(self.turns()))
+            self._given = None
+            self._added = []
+
     def note_texts(self, text: str) -> None:
         """Note a text of memory that the client may send back."""
         self._hints.update(hints_in(text))
@@ -165,7 +172,7 @@ class SessionConversation:
     @property
     def last_reply(self) -> Object | None:
         """The agent's last message of those added; what is put into it is recorded with its turn."""
-        for message, _ in reversed(self._added):
+        for message, *_ in reversed(self._added):
             if message["role"] == "assistant" and not message.get("hidden"):
                 return message
         return None
@@ -177,7 +184,7 @@ class SessionConversation:
         if self._given is None and self._left:
             # Whether these messages are the whole run, not what came after the crash.
             again = starts_alike(messages, self._left)
-            if again and self.shared:
+            if again and self.shared:  # another door may have recorded what they lack
                 self._added[:0] = left_beside(self._left, messages)
             self._say_how_it_goes_on(again=again)
         self._given = messages

@@ -474,6 +474,10 @@ class Session:
         if not self._record.goes_on:
             self._is_sequel_of(run)
 
+    def set_aside(self) -> None:
+        """Let what is recorded stand before the messages of another conversation, as what a restart left does."""
+        self._record.set_aside()
+
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""
         if self._file is not None:

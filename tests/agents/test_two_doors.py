@@ -194,3 +194,13 @@ def test_a_call_that_two_doors_tell_of_counts_once(
             assert doors.chat("s", ["get_order"]) == 200
             assert doors.outcome("s") == 200
     assert recorded(memory, "s") == ["get_order"]
+
+
+def test_a_traced_call_that_later_requests_hold_counts_once(memory: Memory, endpoint: RawEndpoint) -> None:
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        doors = Doors(memory, url)
+        assert doors.otlp("s", ["get_order"]) == 200
+        for names in ([], ["get_order"], ["get_order", "refund"]):
+            assert doors.chat("s", names) == 200
+        assert doors.outcome("s") == 200
+    assert recorded(memory, "s") == ["get_order", "refund"]
