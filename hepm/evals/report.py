@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hepm.evals.metrics import METRICS, Interval, RescueAndHarm
-from hepm.text import count_of, on_one_line
+from hepm.text import count_of, on_one_line, percent
 from hepm.types import Object
 
 # Below these a verdict would be chance.
@@ -208,8 +208,9 @@ def _by_hints(case: str, measured: RescueAndHarm, method: str) -> str:
     return (
         f"{case} {_WOULD_HAVE[sign]}: at {measured.divergences} points where a failed run left the way of a successful "
         f"one, hints of {method} (at most {count_of(measured.k, 'tool')}) held the better tool and not the chosen one "
-        f"in {measured.rescue:.0%} and the reverse in {measured.misled:.0%} ({_points(measured.gain)} points, 95 % "
-        f"interval {_points(*gain)}); in successful runs they lacked the tool called next in {measured.harm:.0%}."
+        f"in {percent(measured.rescue)} and the reverse in {percent(measured.misled)} ({_points(measured.gain)} "
+        f"points, 95 % interval {_points(*gain)}); in successful runs they lacked the tool called next in "
+        f"{percent(measured.harm)}."
     )
 
 
@@ -219,13 +220,13 @@ def _by_prediction(report: EvalReport, method: str) -> str:
     metric = f"hit@{k}"
     scores = report.macro[method]
     opening = "Memory would have known what comes next, but whether that helps these agents cannot be told"
-    hits = f"on unseen tasks its top {k} held the next tool in {scores.values[metric]:.0%}"
+    hits = f"on unseen tasks its top {k} held the next tool in {percent(scores.values[metric])}"
     ahead = scores.difference.get(metric)
     if ahead is not None:
         if ahead.interval.low <= 0:
             opening = "Memory would not have helped these agents as far as can be seen"
         reference = report.macro[settings.reference].values[metric]
-        hits += f" against {reference:.0%} for {settings.reference}"
+        hits += f" against {percent(reference)} for {settings.reference}"
         hits += f" ({_points(ahead.value)} points, {_points(*ahead.interval)})"
     few = f"fewer than {FEWEST_DIVERGENCES} failed runs left the way of a successful one, which is too few to judge"
     return f"{opening}: {hits}, and {few}."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -139,13 +139,17 @@ class Conditions:
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Conditions:
         """What `record` gave."""
-        facts = list(map(FactCondition.read, record["facts"]))
-        # Earlier versions kept words of which the user says one apart.
-        if record["says"]:
-            first, *others = ["~" + word for word in record["says"]]
-            facts.insert(0, FactCondition(FactTest(SAID, first, _PRESENT, tuple(others))))
         plain_fields = {name: record[name] for name in _PLAIN_FIELDS}
-        return cls(**plain_fields, facts=tuple(facts))
+        return cls(**plain_fields, facts=read_facts(record["facts"], record["says"]))
+
+
+def read_facts(records: Iterable[Any], says: Sequence[str]) -> tuple[FactCondition, ...]:
+    """The facts of a condition; earlier versions kept words of which the user `says` one apart."""
+    facts = list(map(FactCondition.read, records))
+    if says:
+        first, *others = ["~" + word for word in says]
+        facts.insert(0, FactCondition(FactTest(SAID, first, _PRESENT, tuple(others))))
+    return tuple(facts)
 
 
 def allows(environments: Collection[str], environment: str) -> bool:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Self
 from hepm.errors import InputError
 from hepm.evidence.rules import FAILED
 from hepm.experience.comparison import says_nothing
-from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
+from hepm.experience.conditions import ALWAYS, Conditions, read_facts
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, listed_lessons, read_lesson
 from hepm.experience.principles import let_down
@@ -154,9 +154,7 @@ class Claim(NamedTuple):
         """What `text` gave; None if an editor damaged it."""
         try:
             read: defaultdict[str, list[str]] = defaultdict(list, json.loads(text))
-            if read["says"]:
-                return None  # of earlier versions: a new export writes it as a fact
-            facts = tuple(map(FactCondition.read, read["if"]))
+            facts = read_facts(read["if"], read["says"])
             conditions = Conditions(tuple(read["in"]), after=tuple(read["after"]), facts=facts)
             claim = cls(conditions, tuple(read["call"]), tuple(read["not"]))
             _ = hash(claim)  # a TypeError where a name is none

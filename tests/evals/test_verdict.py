@@ -52,9 +52,9 @@ def sentence(
 def test_memory_would_have_helped() -> None:
     assert sentence() == (
         "On new tasks, memory would have helped these agents: at 40 points where a failed run left the way of a "
-        "successful one, hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 50% and the "
-        "reverse in 20% (+30 points, 95 % interval +10 to +50); in successful runs they lacked the tool called next in "
-        "25%."
+        "successful one, hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 50 % and the "
+        "reverse in 20 % (+30 points, 95 % interval +10 to +50); in successful runs they lacked the tool called next "
+        "in 25 %."
     )
 
 

@@ -17,6 +17,7 @@ from hepm.experience.counted import advising
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import (
     END,
+    Claim,
     edit_lesson,
     lessons_for_file,
     section_of,
@@ -220,3 +221,12 @@ def test_a_hostile_lesson_is_one_plain_bounded_line_of_a_file(bank: LessonBank) 
     assert all(character.isprintable() or character == "\n" for character in text)
     assert "\ufe0f" not in text
     assert max(map(len, text.splitlines())) < 3_000
+
+
+def test_words_that_earlier_versions_wrote_of_the_user_are_facts_of_a_claim() -> None:
+    former = Claim.read('{"after": ["look"], "says": ["cancel", "stop"], "call": ["drop"]}')
+    assert former is not None
+    (fact,) = former.conditions.facts
+    assert fact.test.holds({"<SAID>": {"~stop": 1.0}})
+    assert not fact.test.holds({"<SAID>": {"~send": 1.0}})
+    assert Claim.read(former.text) == former
