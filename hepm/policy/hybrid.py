@@ -19,7 +19,19 @@ from hepm.graph.drift import Drift
 from hepm.graph.mirror.namespace_mirror import EVIDENCE_RUNS, NamespaceMirror
 from hepm.policy.query import Floors, Query, content_words, nothing_known, place_of
 from hepm.text import count_of, in_words
-from hepm.types import RESULTS_OF, START, USER, Evidence, FailedWay, StateSummary, Suggestion, Suggestions, ToolName
+from hepm.types import (
+    RESULTS_OF,
+    SAID,
+    SAID_LAST,
+    START,
+    USER,
+    Evidence,
+    FailedWay,
+    StateSummary,
+    Suggestion,
+    Suggestions,
+    ToolName,
+)
 
 if TYPE_CHECKING:
     from hepm.policy.query import TrainedRanker
@@ -500,10 +512,11 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
             other = found.counted.get(way.tool)
             if other is not None:
                 outcomes.append(f"{other.won} of {other.tried} with {answer.query.names.shown(way.tool)}")
-        # "The user is not bob" would give one user's name to another.
+        # "The user is not bob" would give one user's name to another, and what nobody said explains nothing.
         readable: list[str] = []
         for test in found.conditions:
-            if test.readable and (test.source != USER or test.holds(facts)):
+            said = test.source == USER or (test.source in (SAID, SAID_LAST) and "~" in test.fact)
+            if test.readable and (test.holds(facts) or not said):
                 readable.append(test.sentence(facts))
         reason = ", ".join(outcomes)
         if readable:

@@ -99,6 +99,14 @@ def test_a_lesson_is_told_and_credited_only_where_its_condition_holds(memory: Me
     assert credited
 
 
+def test_no_reason_is_a_word_that_the_user_did_not_say(memory: Memory) -> None:
+    for wish in WISHES:
+        for status in STATES:
+            for one in memory.suggest(messages=asked(wish, status), speak="all"):
+                assert "such runs succeeded with it" in one.reason or one.tool != right_tool(wish, status)
+                assert "does not say" not in one.reason
+
+
 def test_a_lesson_reads_as_one_sentence_with_its_condition_and_its_evidence(memory: Memory) -> None:
     text = memory.prompt(asked("cancel", "shipped"), options=LESSONS_ALONE).text
     lines = [line for line in text.splitlines() if line.startswith("- ")]
