@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.policy.h_epm import Episodic, Procedural
 from hepm.policy.query import Floors, Query
-from hepm.types import Suggestion, Suggestions, ToolName
+from hepm.types import START, Suggestion, Suggestions, ToolName
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class StatesOnly:
         if query.vector is None or query.state is None or not query.state.own.strip():
             return Suggestions(abstained="the agent did not summarise its state")
         best: dict[ToolName, float] = {}
-        for source in sorted(mirror.all_rows()):
+        for source in sorted({START, *mirror.called()}):
             # States behind calls that never succeeded have no say.
             among: list[int] = []
             for edge in mirror.successors(source):
