@@ -104,6 +104,7 @@ def hooks_file(path: Path, hooks: Mapping[str, Object], others: Object, is_ours:
     """
 
     def strip(settings: Object) -> None:
+        """Take the hooks of hepm out."""
         events = _member(settings, "hooks", dict[str, Any]())
         for event in list(events):
             rest: list[Any] = []
@@ -133,6 +134,7 @@ def servers_file(path: Path, key: str, entry: Object) -> ClientFile:
     """A file of JSON that has MCP servers by name under a key, with hepm among them."""
 
     def strip(settings: Object) -> None:
+        """Take the hooks of hepm out."""
         servers = _member(settings, key, dict[str, Any]())
         servers.pop("hepm", None)
         if not servers:

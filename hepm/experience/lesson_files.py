@@ -319,7 +319,7 @@ def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> li
         # In a file with lessons of several environments, a line begins with its own: "In shop: Call get_order."
         for said in (words, f"In {', '.join(conditions.environments)}: {words}"):
             written = " ".join(in_markdown(said).split())
-            # Of a text that was cut, nobody has read the end.
+            # The end of a text that was cut was not read.
             if written in standing and not written.endswith(CUT):
                 approved.append(stored)
     return approved

@@ -165,7 +165,7 @@ class Pipeline:
         lessons: list[LessonRow] = []
         for one in contents:
             if isinstance(one, LessonRow):
-                # Whoever wrote the file may say of any lesson that runs taught it.
+                # The author of a file may claim of any lesson that runs taught it.
                 pending = self.review and not one.retired and one.kind != "notes"
                 lessons.append(replace(one, retired=PENDING) if pending else one)
         vectors = _vectors_of(dict.fromkeys([lesson.text for lesson in lessons]), self.embedder)

@@ -223,6 +223,7 @@ class Session:
         control = _is_control(self.enter(keep=keep))
 
         def found() -> Prompt | None:
+            """What memory says now; None if it must say nothing."""
             turns = self._record.turns()
             if keep:
                 self.keep(turns)

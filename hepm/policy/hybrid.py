@@ -512,7 +512,7 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
             other = found.counted.get(way.tool)
             if other is not None:
                 outcomes.append(f"{other.won} of {other.tried} with {answer.query.names.shown(way.tool)}")
-        # "The user is not bob" would give one user's name to another, and what nobody said explains nothing.
+        # "The user is not bob" would give one user's name to another, and a word that is missing explains nothing.
         readable: list[str] = []
         for test in found.conditions:
             said = test.source == USER or (test.source in (SAID, SAID_LAST) and "~" in test.fact)

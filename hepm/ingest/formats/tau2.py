@@ -132,6 +132,7 @@ def _read_sft(document: Document) -> Items:
     """
 
     def build(record: Object, split: str) -> Trajectory:
+        """A run, whose domain follows from its tools."""
         tools = listed_tools(list_at(record, "tools"))
         names = [tool.name for tool in tools]
         return document.run(

@@ -25,6 +25,7 @@ def calls_in(text: str) -> tuple[str, Objects]:
     calls: Objects = []
 
     def take(match: re.Match[str]) -> str:
+        """Note a call; what is left of its text."""
         name: Any = match[2]
         arguments: Any = match[3]
         inner = match[1]

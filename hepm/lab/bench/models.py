@@ -79,6 +79,7 @@ class Model:
         numbers = count()  # of the requests of this run: the same request may come twice, with another answer
 
         def answer(body: Object) -> Object:
+            """The recorded answer to the next request, else the model's, which is recorded."""
             number = next(numbers)
             recorded = self.folder.answer(key, number, body)
             if recorded is not None:

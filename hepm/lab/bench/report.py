@@ -117,7 +117,7 @@ def _sentence(arm: str, scores: ArmScores, reference: str, without: ArmScores, t
     difference = scores.measures["success"].difference
     effect = None
     if difference is not None and tasks >= FEWEST_TASKS:
-        # Infinite: the interval is a bootstrap over tasks, which tells no number of tasks that would be enough.
+        # Infinite: the interval is a bootstrap over tasks, which gives no number of tasks that would be enough.
         effect = Effect(difference.value, *difference.interval, tasks, sd=inf)
     gain = effect_sentence(effect, tasks, of="task")
     won = count_of(len(scores.won), "task")
