@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Final, cast
@@ -18,9 +17,9 @@ from urllib.parse import quote, unquote
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hepm.agents import wire
 from hepm.agents.guard import BrokenOffError, refused
@@ -64,8 +63,9 @@ class _Exchange:
     """A request on its way to the endpoint.
 
     Attributes:
+        headers: Those that the endpoint gets.
         content: Its body, with the hint.
-        run: The run that it belongs to; None if memory does not know it.
+        run: The run that it belongs to; None if memory does not know it, and always without an `api`.
         with_tail: Makes the body with the hint at the end of the last message, for an endpoint that refuses `content`;
             None if that would change nothing.
         tools: All of the client's tools where `content` holds fewer, and `more_tools`; else empty.
@@ -74,6 +74,7 @@ class _Exchange:
 
     client: Request
     url: httpx2.URL
+    headers: list[tuple[bytes, bytes]]
     api: Api | None
     content: bytes
     run: LiveRun | None = None
@@ -81,58 +82,6 @@ class _Exchange:
     with_tail: Callable[[], bytes] | None = None
     tools: Sequence[Object] = ()
     reply: httpx2.Response | None = None
-
-
-class _Watch:
-    """Cancels the task that it was made in when a client hangs up: that should not keep a model busy."""
-
-    def __init__(self, client: Request) -> None:
-        self.left = False
-        self._answering = cast("asyncio.Task[object]", asyncio.current_task())
-        self._watching = asyncio.ensure_future(self._wait(client))
-
-    async def _wait(self, client: Request) -> None:
-        while (await client.receive())["type"] != "http.disconnect":
-            pass
-        self.left = True
-        self._answering.cancel()
-
-    def ends(self) -> bool:
-        """Stop watching; whether the client has left, and the task, which was cancelled for it, goes on."""
-        self._watching.cancel()
-        if self.left:
-            self._answering.uncancel()
-        return self.left
-
-
-class _PassedOn(Response):
-    """A reply whose bytes are passed on as they come, as long as its client is there."""
-
-    def __init__(self, reply: httpx2.Response, parts: AsyncGenerator[bytes], watch: _Watch) -> None:
-        self.status_code = reply.status_code
-        self.background = None
-        # Raw pairs, as a dictionary would merge two set-cookie headers into one. Length and body are passed on
-        # unchanged, so that content-length may stay.
-        dropped = (_HOP | _named(reply.headers.get_list("connection"))) - {b"content-length"}
-        pairs = [(name.lower(), value) for name, value in reply.headers.raw]
-        self.raw_headers = [*[(name, value) for name, value in pairs if name not in dropped], *_SANDBOX]
-        self._parts = parts
-        self._watch = watch
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        del scope, receive
-        try:
-            async with aclosing(self._parts):
-                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                async for part in self._parts:
-                    await send({"type": "http.response.body", "body": part, "more_body": True})
-                await send({"type": "http.response.body"})
-        except asyncio.CancelledError:
-            if not self._watch.left:
-                raise
-        finally:
-            self._watch.ends()
 
 
 class Proxy:
@@ -180,16 +129,19 @@ class Proxy:
         for transport in self._transports.values():
             await transport.aclose()
 
-    async def handle(self, request: Request, path: str, namespace: str) -> Response:
-        """The upstream's answer to a request for a path below `/v1` or `/v1beta`."""
+    async def handle(self, request: Request, path: str, namespace: str) -> ASGIApp:
+        """An application that gives the upstream's answer to a request for a path below `/v1` or `/v1beta`."""
+        vendor = _vendor_of(request)
+        base = wire.upstream_of(self.upstream, vendor, _root(request).strip("/"))
         try:
             # The query as bytes: "?a=1&b" must reach the endpoint as the client wrote it.
-            base = self._upstream_of(request)
             url = _url(f"{base}/{_encoded(request, path)}", request.scope["query_string"] or None)
         except httpx2.InvalidURL as error:
             return refused(400, f"this path cannot be passed on: {error}")
         api = wire.api_of(path) if request.method == "POST" else None
-        exchange = _Exchange(request, url, api, await request.body())
+        key = self._key if base == self.upstream and "key" not in request.query_params else ""
+        headers = self._headers(request, vendor, url, key)
+        exchange = _Exchange(request, url, headers, api, await request.body())
         if api is not None:
             try:
                 async with asyncio.timeout(self._hint_s):
@@ -199,10 +151,7 @@ class Proxy:
                 # The hint is late, the request is not: it goes on as it came.
                 self._runs.counts["late_hints", namespace] += 1
                 exchange = await asyncio.to_thread(_without_hint, exchange, api)
-        return await self._pass_on(exchange)
-
-    def _upstream_of(self, request: Request) -> str:
-        return wire.upstream_of(self.upstream, _vendor_of(request), _root(request).strip("/"))
+        return partial(self._pass_on, exchange)
 
     def _with_hint(self, exchange: _Exchange, api: Api, path: str, namespace: str) -> _Exchange:
         """A request with its run and the hint; without them if memory cannot read it."""
@@ -260,36 +209,90 @@ class Proxy:
         if exchange.run is not None:
             self._runs.replied(exchange.run, Reply())
 
-    async def _pass_on(self, exchange: _Exchange) -> Response:
-        run, api = exchange.run, exchange.api
-        watch = _Watch(exchange.client)
+    async def _pass_on(self, exchange: _Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give a client the endpoint's answer, as long as it is there: else a model would be kept busy for nobody."""
+        answering = cast("asyncio.Task[object]", asyncio.current_task())
+        has_left = False
+
+        async def watch() -> None:
+            nonlocal has_left
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            has_left = True
+            answering.cancel()
+
+        watching = asyncio.ensure_future(watch())
+        refusal = None
         try:
             reply = await self._answer(exchange)
-        except BaseException as error:
-            self._end(run, api)
-            left = watch.ends()
-            if exchange.reply is not None:
-                await exchange.reply.aclose()
-            if left and isinstance(error, asyncio.CancelledError):
-                return Response(status_code=499)
-            if not isinstance(error, httpx2.HTTPError):
-                raise
+            # A client that follows it would be past hepm, with hepm's token and the prompt.
+            location = reply.headers.get("location", "/v1")
+            if 300 <= reply.status_code < 400 and not location.startswith("/v1"):
+                where = "the endpoint redirects to another address: give the one that answers as --upstream"
+                refusal = refused(502, where)
+            else:
+                await self._relay(exchange, reply, send)
+        except httpx2.HTTPError as error:
             # Without the user and password that a URL may hold.
             where = f"{exchange.url.scheme}://{exchange.url.netloc.decode()}"
-            return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
-        if _leads_elsewhere(reply):
-            self._end(run, api)
-            watch.ends()
-            await reply.aclose()
-            return refused(502, "the endpoint redirects to another address: give the one that answers as --upstream")
-        response = _PassedOn(reply, self._tee(reply, api, run), watch)
+            refusal = refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
+        except asyncio.CancelledError:
+            if not has_left:
+                raise
+        finally:
+            watching.cancel()
+            if has_left:
+                answering.uncancel()
+            self._end(exchange)
+            if exchange.reply is not None:
+                await exchange.reply.aclose()
+        if refusal is not None:
+            await refusal(scope, receive, send)
+
+    async def _relay(self, exchange: _Exchange, reply: httpx2.Response, send: Send) -> None:
+        """Pass the bytes of a reply on as they come, and record a copy of them."""
+        run = exchange.run
+        kind, length = reply.headers.get("content-type", ""), reply.headers.get("content-length", "")
+        is_stream = "text/event-stream" in kind
+        # Raw pairs, as a dictionary would merge two set-cookie headers into one. Length and body are passed on
+        # unchanged, so that content-length may stay.
+        dropped = (_HOP | _named(reply.headers.get_list("connection"))) - {b"content-length"}
+        pairs = [(name.lower(), value) for name, value in reply.headers.raw]
+        headers = MutableHeaders(raw=[*[(name, value) for name, value in pairs if name not in dropped], *_SANDBOX])
         if run is not None and run.id.isascii() and run.id.isprintable():
-            response.headers[SESSION_HEADER] = run.id
-        if "text/event-stream" in reply.headers.get("content-type", ""):
+            headers[SESSION_HEADER] = run.id
+        if is_stream:
             # nginx would collect a stream until it ends.
-            response.headers["x-accel-buffering"] = "no"
-            response.headers.setdefault("cache-control", "no-cache")
-        return response
+            headers["x-accel-buffering"] = "no"
+            headers.setdefault("cache-control", "no-cache")
+        copy: list[bytes] = []
+        size = 0
+        stream_end = StreamEnd()
+
+        async def record() -> None:
+            is_read = reply.status_code < 300 and size <= _MAX_COPY
+            recorded = self._end(exchange, kind, copy if is_read else ())
+            if (
+                exchange.api == "responses" and recorded is not None
+            ):  # the next request names this reply by its id alone
+                await asyncio.wait({asyncio.wrap_future(recorded)}, timeout=self._hint_s)
+
+        await send({"type": "http.response.start", "status": reply.status_code, "headers": headers.raw})
+        try:
+            async for part in reply.aiter_raw():
+                size += len(part)
+                is_copied = run is not None and size <= _MAX_COPY
+                if is_copied:
+                    copy.append(part)
+                # The last part: by its length, or by the event with which streams of the APIs end.
+                if str(size) == length or (is_copied and is_stream and stream_end.came_in(part)):
+                    await record()  # before the client has it: its next request waits for the record of this reply
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        except httpx2.HTTPError as error:
+            _log.warning("the endpoint broke off a reply: %s", type(error).__name__)
+            raise BrokenOffError from error
+        await record()
+        await send({"type": "http.response.body"})
 
     async def _answer(self, exchange: _Exchange) -> httpx2.Response:
         """The endpoint's answer that goes to the client, whose body is yet to come."""
@@ -306,12 +309,11 @@ class Proxy:
 
     async def _send(self, exchange: _Exchange) -> httpx2.Response:
         """An answer of the endpoint, of which the body is yet to come."""
-        request = exchange.client
         sent = httpx2.Request(
-            request.method,
+            exchange.client.method,
             exchange.url,
             content=exchange.content,
-            headers=self._headers(request, exchange.url),
+            headers=exchange.headers,
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
         exchange.reply = await self._transport_to(exchange.url).handle_async_request(sent)
@@ -401,74 +403,38 @@ class Proxy:
             return wire.write_body(after_denial(api, body, raw, place, denial.text))
         return None
 
-    def _headers(self, request: Request, url: httpx2.URL) -> list[tuple[bytes, bytes]]:
-        """The headers for the endpoint: it sees no header and no token of hepm."""
+    def _headers(self, request: Request, vendor: Vendor, url: httpx2.URL, key: str) -> list[tuple[bytes, bytes]]:
+        """The headers for the endpoint: it sees no header and no token of hepm.
+
+        Args:
+            key: For a client that sends none.
+        """
         dropped = _HOP | _named(request.headers.getlist("connection"))
         headers: list[tuple[bytes, bytes]] = []
-        has_key = False
         for name, value in request.headers.raw:
-            if name in dropped or name.startswith(_OWN) or any(token in value for token in self._own_tokens):
+            is_own = name.startswith(_OWN) or any(token in value for token in self._own_tokens)
+            is_empty = name in _KEYS.values() and not value.removeprefix(b"Bearer").strip()
+            if name in dropped or is_own or is_empty:
                 continue
             if name in _KEYS.values():
-                if not value.removeprefix(b"Bearer").strip():  # "Bearer" alone is no key
-                    continue
-                has_key = True
+                key = ""
             headers.append((name, value))
         # Compressed, the reply could not be read for the record.
         headers.append((b"accept-encoding", b"identity"))
-        is_ours = self._upstream_of(request) == self.upstream
-        if self._key and not has_key and is_ours and "key" not in request.query_params:
-            vendor = _vendor_of(request)
-            key = f"Bearer {self._key}" if vendor == "openai" else self._key
-            headers.append((_KEYS[vendor], key.encode()))
+        if key:
+            headers.append((_KEYS[vendor], f"Bearer {key}".encode() if vendor == "openai" else key.encode()))
         if url.userinfo:  # the address says who asks the endpoint, whatever the client says
             headers = [(name, value) for name, value in headers if name != b"authorization"]
             user = f"{url.username}:{url.password}".encode()
             headers.append((b"authorization", b"Basic " + b64encode(user)))
         return headers
 
-    async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncGenerator[bytes]:
-        copy: list[bytes] = []
-        size, ended = 0, False
-        stream_end = StreamEnd()
-        kind = upstream.headers.get("content-type", "")
-        is_stream = run is not None and "text/event-stream" in kind
-        length = upstream.headers.get("content-length", "")
-
-        async def kept() -> None:
-            nonlocal ended
-            if ended:
-                return
-            ended = True
-            is_read = upstream.status_code < 300 and size <= _MAX_COPY
-            recorded = self._end(run, api, kind, copy if is_read else ())
-            if api == "responses" and recorded is not None:  # the next request names this reply by its id alone
-                await asyncio.wait({asyncio.wrap_future(recorded)}, timeout=self._hint_s)
-
-        try:
-            async for part in upstream.aiter_raw():
-                size += len(part)
-                if run is not None and size <= _MAX_COPY:
-                    copy.append(part)
-                # The last part: by its length, or by the event with which streams of the two APIs end.
-                if str(size) == length or (is_stream and size <= _MAX_COPY and stream_end.came_in(part)):
-                    await kept()  # before the client has it: its next request waits for the record of this reply
-                yield part
-            await kept()
-        except httpx2.HTTPError as error:
-            _log.warning("the endpoint broke off a reply: %s", type(error).__name__)
-            raise BrokenOffError from error
-        finally:
-            if not ended:
-                self._end(run, api)
-            await upstream.aclose()
-
-    def _end(
-        self, run: LiveRun | None, api: Api | None, kind: str = "", copy: Sequence[bytes] = ()
-    ) -> Future[None] | None:
-        """Record the reply to a request, if there is a whole one, as soon as the event loop has nothing else to do."""
+    def _end(self, exchange: _Exchange, kind: str = "", copy: Sequence[bytes] = ()) -> Future[None] | None:
+        """Record the reply to a request once, if there is a whole one, as soon as the event loop has nothing to do."""
+        api, run = exchange.api, exchange.run
         if api is None or run is None:
             return None
+        exchange.run = None
         recorded = self._runs.recording()
 
         def record() -> None:
@@ -497,11 +463,6 @@ def proxy_for(url: httpx2.URL) -> str:
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all", "")
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
-
-
-def _leads_elsewhere(reply: httpx2.Response) -> bool:
-    """Whether a reply redirects its client past hepm, with hepm's token and the prompt."""
-    return 300 <= reply.status_code < 400 and not reply.headers.get("location", "/v1").startswith("/v1")
 
 
 async def _read(reply: httpx2.Response) -> tuple[bytes, httpx2.Response]:

@@ -211,7 +211,7 @@ class Server:
             _log.warning("a hook is not recorded", exc_info=True)
             return JSONResponse({})
 
-    async def _proxied(self, request: Request) -> Response:
+    async def _proxied(self, request: Request) -> ASGIApp:
         if self._proxy is None:
             return refused(503, "the server is starting")
         if not access_of(request).write:
