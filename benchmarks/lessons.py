@@ -37,7 +37,7 @@ from parts.measured import options, read_records, spanned
 from hepm.embed import HashingEmbedder
 from hepm.evals.baselines import Hint, Training
 from hepm.evals.domains import Domain, DomainRun, Event, by_family, by_run, domains_of
-from hepm.evals.methods import as_remembered, find_methods
+from hepm.evals.methods import find_methods
 from hepm.evals.metrics import Bootstrap, DivergencePoint, find_divergences, interval
 from hepm.experience.comparison import distill
 from hepm.experience.lessons import Experience, Principle
@@ -81,7 +81,7 @@ def main() -> None:
 
 def read_places(folder: Path, *, every: bool) -> list[Place]:
     records = [record for record in read_records(folder) if every or record[0].startswith("tau")]
-    return [Place(domain) for domain in domains_of(records) if not domain.derived]
+    return [Place(domain) for domain in domains_of(records)]
 
 
 class Place:
@@ -279,7 +279,7 @@ def measure_fold(job: tuple[Place, int, bool, str]) -> list[Named]:
     [counts] = find_methods(["first-order"])
     ranked = counts.fit(training).rank([event for event, _ in here])
     with TemporaryDirectory() as folder, Memory.open(folder) as memory:
-        memory.ingest(known_as(as_remembered(run), tasks) for run in training.runs)
+        memory.ingest(known_as(run.trajectory, tasks) for run in training.runs)
         memory.principles.distill()
         memory.experiences.distill()
         return [

@@ -1,4 +1,4 @@
-"""Value of hints on recorded runs: prediction and divergences on the ten domains, by policy in one run.
+"""Value of hints on recorded runs: prediction and divergences on nine domains, by policy in one run.
 
 usage: python benchmarks/quality.py [RUNS] [--method NAME]... [--all] [--reference NAME] [--seed 0] [--strict]
            [--markdown]
@@ -23,7 +23,7 @@ from importlib.metadata import version
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from parts.measured import about, options, read_records, ten_domains
+from parts.measured import about, options, read_records, recorded_domains
 
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods, find_methods, policies
@@ -37,7 +37,7 @@ def main() -> None:
     arguments = parse()
     started = time.perf_counter()
     records = read_records(arguments.runs)
-    domains = ten_domains(records, families_by_task=not arguments.strict)
+    domains = recorded_domains(records, families_by_task=not arguments.strict)
     read_s = time.perf_counter() - started
     names = arguments.method or [*BASELINES, *(policy.name for policy in policies())]
     report = evaluate(

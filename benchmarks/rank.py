@@ -23,7 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 from parts.gnn4plan import Gnn4Plan
-from parts.measured import options, read_records, spanned, ten_domains
+from parts.measured import options, read_records, recorded_domains, spanned
 
 from hepm.evals.baselines import Hint, Method, Ranking, Training
 from hepm.evals.domains import Domain, Event
@@ -190,7 +190,7 @@ def main() -> None:
     if arguments.plot:
         plot(*arguments.plot)
         return
-    domains = ten_domains(read_records(arguments.runs))
+    domains = recorded_domains(read_records(arguments.runs))
     chosen = [domain for domain in domains if not arguments.domain or domain.name in arguments.domain]
     models = arguments.model or [*BASELINES, *TRAINED]
     for line in compare(chosen, models, arguments.seeds, seen=arguments.seen):

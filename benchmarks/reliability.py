@@ -29,11 +29,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from numpy.typing import NDArray
-from parts.measured import options, read_records, ten_domains
+from parts.measured import options, read_records, recorded_domains
 
 from hepm.evals.baselines import Training
-from hepm.evals.domains import DomainRun, Event, Split, by_family, by_request, by_run, counted
-from hepm.evals.methods import FilledMemory, as_remembered
+from hepm.evals.domains import DomainRun, Event, Split, by_family, by_request, by_run
+from hepm.evals.methods import FilledMemory
 from hepm.evidence.chance import is_right
 from hepm.evidence.decisions import Decision, FactNumbers, Situation, read_run
 from hepm.evidence.upkeep import live_evidence
@@ -68,7 +68,7 @@ def main() -> None:
     arguments = parse()
     records = read_records(arguments.runs)
     found = {memory: Asked(0, [], []) for memory in ("unseen", "seen")}
-    for domain in counted(map(by_request, ten_domains(records))):
+    for domain in map(by_request, recorded_domains(records)):
         if arguments.domain and domain.name not in arguments.domain:
             continue
         print(domain.name, file=sys.stderr, flush=True)
@@ -114,17 +114,14 @@ def came(tool: ToolName, event: Event, query: Query, filled: FilledMemory) -> bo
     """Whether a hint was right there."""
     situation = Situation.of(query.after, query.history, query.state or StateSummary())
     share = live_evidence(filled.mirror).at(situation.place).at(situation).share
-    calls_before = [turn for turn in event.run.trajectory.turns[: event.turn] if tool_names(turn, user_side=True)]
-    if not event.run.user_side:
-        calls_before = [turn for turn in calls_before if turn.role != "user"]
+    calls_before = [turn for turn in event.run.trajectory.turns[: event.turn] if tool_names(turn)]
     return is_right(decisions_of(event.run)[len(calls_before)], tool, share)
 
 
 @cache
 def decisions_of(run: DomainRun) -> list[Decision]:
     """The decisions of a run, as a memory of it would have them."""
-    remembered = as_remembered(run)
-    columns = RunRecord.of(remembered, transitions(remembered), digest="", record="").columns
+    columns = RunRecord.of(run.trajectory, transitions(run.trajectory), digest="", record="").columns
     row = RunRow(
         0, run.id, success=True, sequence=columns["sequence"], environment="", task="", user="", request="", vector=None
     )

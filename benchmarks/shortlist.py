@@ -149,7 +149,7 @@ def recorded(folder: Path) -> DataSet:
     tools: dict[str, dict[str, Any]] = {}
     requests: dict[str, Request] = {}
     for domain in domains_of(read_records(folder)):
-        if domain.derived or ("bfcl" in domain.name and "base" not in domain.name):
+        if "bfcl" in domain.name and "base" not in domain.name:
             continue
         for run in domain.runs:
             for tool in run.trajectory.tools:

@@ -33,7 +33,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from parts.measured import about, options, ten_domains
+from parts.measured import about, options, recorded_domains
 
 from hepm.evals.domains import Domain, DomainRun, fold_of
 from hepm.evals.metrics import Bootstrap, interval
@@ -229,7 +229,7 @@ def family_of(environment: str, task: Task) -> str:
 @cache
 def recorded(folder: str) -> Mapping[str, Domain]:
     found = read_runs([f"{folder}/{part}" for part in ("bfcl-multi-turn", "tau2-bench")], ReadOptions())
-    domains = ten_domains([(name, item) for name, item in found if not isinstance(item, Rejection)])
+    domains = recorded_domains([(name, item) for name, item in found if not isinstance(item, Rejection)])
     return {domain.name: domain for domain in domains}
 
 

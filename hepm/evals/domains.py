@@ -26,7 +26,6 @@ Record: TypeAlias = tuple[str, Trajectory]
 RESULT_CHARS: Final = 400
 """Characters of a tool's result that an event keeps."""
 NO_ENVIRONMENT: Final = "default"
-_WITH_USER: Final = "+user"
 _MOSTLY_ALONE: Final = 0.9  # minimum share of runs that are alone under their task, for requests to be grouped
 _FEWEST_GROUPS: Final = 5  # with fewer, folds would hold one group each
 # "mia_li_3668": how τ-bench names its customers.
@@ -40,13 +39,12 @@ _ABOUT_CUSTOMERS: Final = ("airline", "retail")  # environments whose tasks are 
 
 @dataclass(frozen=True, eq=False)
 class DomainRun:
-    """A run to remember or to predict; `user_side` makes the simulated user's calls events too."""
+    """A run to remember or to predict."""
 
     trajectory: Trajectory = field(repr=False)
     domain: str
     family: str
     task: str
-    user_side: bool = False
 
     @property
     def id(self) -> str:
@@ -65,7 +63,7 @@ class DomainRun:
         user = result = ""
         for index, turn in enumerate(self.trajectory.turns):
             # Before the turn's own texts and results are taken: an agent that calls does not know them yet.
-            for tool in tool_names(turn, user_side=self.user_side):
+            for tool in tool_names(turn):
                 events.append(Event(self, len(events), index, tool, user, result))
             if turn.role == "user" and turn.text:
                 user = turn.text
@@ -134,13 +132,11 @@ class Domain:
     """Runs that share their tools.
 
     Attributes:
-        derived: Another view of the runs of another domain.
         grouped: Tasks and families are groups of similar requests (`by_request`).
     """
 
     name: str
     runs: Sequence[DomainRun]
-    derived: bool = False
     grouped: bool = False
 
 
@@ -172,31 +168,18 @@ def read_records(
 
 
 def domains_of(records: Iterable[Record], *, families_by_task: bool = False) -> list[Domain]:
-    """One domain per environment, by name; one more, NAME+user, where a simulated user called tools too.
+    """One domain per environment, by name.
 
     Runs under attack and attackers' goals run as tasks are no example of good work and stay out.
 
     For `families_by_task` see `families_of`.
     """
     kept = [record for record in records if _is_example(record[1])]
-    both_sides = _environments_with_user_calls(kept)
-    families = families_of(kept, by_task=families_by_task)
     members: defaultdict[str, list[DomainRun]] = defaultdict(list)
-    for record, family in zip(kept, families, strict=True):
-        run = record[1]
-        views = [False]
-        if (run.source, run.environment) in both_sides:
-            views.append(True)
-        for user_side in views:
-            name = run.environment or NO_ENVIRONMENT
-            if user_side:
-                name += _WITH_USER
-            members[name].append(DomainRun(run, name, family, task_of(record), user_side))
-
-    domains: list[Domain] = []
-    for name, runs in sorted(members.items()):
-        domains.append(Domain(name, runs, derived=any(run.user_side for run in runs)))
-    return domains
+    for record, family in zip(kept, families_of(kept, by_task=families_by_task), strict=True):
+        name = record[1].environment or NO_ENVIRONMENT
+        members[name].append(DomainRun(record[1], name, family, task_of(record)))
+    return [Domain(name, runs) for name, runs in sorted(members.items())]
 
 
 def _is_example(run: Trajectory) -> bool:
@@ -205,50 +188,28 @@ def _is_example(run: Trajectory) -> bool:
     return not attacked and not run.task.startswith("injection")
 
 
-def _environments_with_user_calls(records: Iterable[Record]) -> set[tuple[str, str]]:
-    """(source, environment) of files in which a simulated user calls tools.
-
-    By file: one that shows the agent's view alone holds no call of a user in any run; its chains would be of another
-    kind.
-    """
-    both_sides: set[tuple[str, str]] = set()
-    for _, run in records:
-        if any(turn.role == "user" and turn.calls for turn in run.turns):
-            both_sides.add((run.source, run.environment))
-    return both_sides
-
-
-def counted(domains: Iterable[Domain]) -> Iterator[Domain]:
-    """The domains that a count may add: without another view of the runs of one of them."""
-    by_name = {domain.name: domain for domain in domains}
-    for name, domain in by_name.items():
-        # "telecom+user" beside "telecom" holds the same runs; alone, it counts.
-        if not domain.derived or name.removesuffix(_WITH_USER) not in by_name:
-            yield domain
-
-
 def by_request(domain: Domain) -> Domain:
     """The domain with groups of similar requests as tasks and families, if hardly any task was run twice.
 
-    Unchanged if tasks repeat, if no run failed or none succeeded, if requests do not separate runs, or if the domain
-    is derived, since no divergences are measured there. Runs of the few tasks that repeat keep them.
+    Unchanged if tasks repeat, if no run failed or none succeeded, or if requests do not separate runs. Runs of the few
+    tasks that repeat keep them.
     """
     runs = domain.runs
     # Logs of one's own agents often number tasks as runs: no two runs are of one task, and nothing could be compared.
     times = Counter(run.task for run in runs)
     alone = [run for run in runs if times[run.task] == 1]
     one_sided = not {True, False} <= {run.success for run in runs}
-    if domain.derived or one_sided or len(alone) < _MOSTLY_ALONE * len(runs):
+    if one_sided or len(alone) < _MOSTLY_ALONE * len(runs):
         return domain
     groups = group_by_request(run.trajectory for run in alone)
     if len(set(groups.values())) < _FEWEST_GROUPS:
         return domain
 
-    runs_grouped: list[DomainRun] = []
+    regrouped: list[DomainRun] = []
     for run in runs:
-        name = f"like {groups[run.id]}" if run.id in groups else ""
-        runs_grouped.append(replace(run, task=name, family=name) if name else run)
-    return replace(domain, runs=runs_grouped, grouped=True)
+        group = f"like {groups.get(run.id)}"
+        regrouped.append(replace(run, task=group, family=group) if run.id in groups else run)
+    return replace(domain, runs=regrouped, grouped=True)
 
 
 def families_of(records: Sequence[Record], *, by_task: bool = False) -> list[str]:
@@ -316,14 +277,14 @@ def _customer(run: Trajectory) -> str:
 class Split(NamedTuple):
     """Runs in memory and runs to predict."""
 
-    train: Sequence[DomainRun]
-    test: Sequence[DomainRun]
+    train: list[DomainRun]
+    test: list[DomainRun]
 
 
 def by_family(runs: Sequence[DomainRun], folds: int = 5) -> Iterator[Split]:
     """Each fold of families is predicted from the others."""
     fold = folds_of({run.family for run in runs}, folds)
-    return _by_fold(runs, lambda run: fold[run.family])
+    return _splits(runs, [fold[run.family] for run in runs])
 
 
 def by_run(runs: Sequence[DomainRun], folds: int = 10) -> Iterator[Split]:
@@ -331,25 +292,22 @@ def by_run(runs: Sequence[DomainRun], folds: int = 10) -> Iterator[Split]:
 
     The runs of a task are dealt to the folds in turn, ordered by a hash of the run, from a hash of the task on.
     """
-    by_task: defaultdict[str, list[DomainRun]] = defaultdict(list)
-    for run in runs:
-        by_task[run.task].append(run)
+    dealt: Counter[str] = Counter()
     fold: dict[DomainRun, int] = {}
-    for task, members in by_task.items():
-        first = fold_of(task, folds)
-        for place, run in enumerate(sorted(members, key=_by_hash)):
-            fold[run] = (first + place) % folds
-    return _by_fold(runs, lambda run: fold[run])
+    for run in sorted(runs, key=_by_hash):
+        fold[run] = (fold_of(run.task, folds) + dealt[run.task]) % folds
+        dealt[run.task] += 1
+    return _splits(runs, [fold[run] for run in runs])
 
 
-def _by_fold(runs: Sequence[DomainRun], fold_of_run: Callable[[DomainRun], int]) -> Iterator[Split]:
-    by_fold: defaultdict[int, list[DomainRun]] = defaultdict(list)
-    for run in runs:
-        by_fold[fold_of_run(run)].append(run)
-    for fold in sorted(by_fold):
-        kept = [run for run in runs if fold_of_run(run) != fold]
-        if kept:  # with one fold alone, nothing is left to learn from
-            yield Split(kept, by_fold[fold])
+def _splits(runs: Sequence[DomainRun], fold_of_run: Sequence[int]) -> Iterator[Split]:
+    for number in sorted(set(fold_of_run)):
+        split = Split([], [])
+        for run, fold in zip(runs, fold_of_run, strict=True):
+            part = split.test if fold == number else split.train
+            part.append(run)
+        if split.train:  # with one fold alone, nothing is left to learn from
+            yield split
 
 
 def folds_of(families: Collection[str], folds: int) -> dict[str, int]:

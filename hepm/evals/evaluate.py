@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -12,22 +12,19 @@ import numpy as np
 
 from hepm.errors import InputError
 from hepm.evals.baselines import Hint, Method, Training
-from hepm.evals.domains import Domain, Event, Split, by_family, by_request, by_run, counted
+from hepm.evals.domains import Domain, Event, Split, by_family, by_request, by_run
 from hepm.evals.metrics import (
     METRICS,
     Bootstrap,
     DivergencePoint,
     FloatArray,
     Hints,
-    RescueAndHarm,
     find_divergences,
     interval,
     rank_of,
     values_of,
 )
 from hepm.evals.report import (
-    FEWEST_EVENTS,
-    FEWEST_FAMILIES,
     DomainReport,
     EvalOptions,
     EvalReport,
@@ -66,14 +63,20 @@ def evaluate(
     _check_labels(domains)
     settings, domains = _settings([by_request(domain) for domain in domains], methods, options)
 
-    results = [_Measured(domain, settings) for domain in domains]
-    to_ask = [(result, asked) for result in results for asked in result.to_ask()]
+    results = [_Measured(domain) for domain in domains]
+    to_ask = [(result, asked) for result in results for asked in _questions(result.domain, settings)]
     if sum(len(asked.split.train) for _, asked in to_ask) < _WORTH_RUNS:
         processes = 1
     answers_of = partial(_answers, methods, options.k)
     answered = answers_in_order(answers_of, [asked for _, asked in to_ask], processes=processes)
+    # Of all domains, by method: with the families out of memory, and (True) with the failed run alone out of memory.
+    hints: dict[bool, defaultdict[str, Hints]] = {False: defaultdict(Hints), True: defaultdict(Hints)}
     for number, ((result, asked), answers) in enumerate(zip(to_ask, answered, strict=True), 1):
-        result.take(asked, answers)
+        if answers and not asked.seen:
+            result.events.extend(asked.won)
+        for name, (ranks, given) in answers.items():
+            result.ranks[name].extend(ranks)
+            hints[asked.seen][name].add(asked.divergences, asked.won, given)
         on_progress(number, len(to_ask))
     measured = [result for result in results if result.events]
     skipped = {result.domain.name: _why_nothing(result.domain) for result in results if not result.events}
@@ -83,7 +86,25 @@ def evaluate(
     # Domains are resampled with seeds of their own, numbered by name: the order of the files must not change figures.
     for number, result in enumerate(sorted(measured, key=lambda result: result.domain.name)):
         result.resample([options.seed, number])
-    return _report(measured, skipped, methods, settings)
+
+    domains_measured: dict[str, DomainReport] = {}
+    for result in measured:
+        domain, scores = result.domain, _scores([result], settings.reference)
+        domains_measured[domain.name] = DomainReport(len(result.events), result.families, scores, domain.grouped)
+    rescue, rescue_seen = (
+        {name: given.measure(k=options.k, seed=options.seed) for name, given in hints[seen].items()}
+        for seen in (False, True)
+    )
+    report = EvalReport(
+        domains=domains_measured,
+        macro=_scores(measured, settings.reference),
+        rescue=rescue,
+        rescue_seen=rescue_seen,
+        methods={method.name: method.about for method in methods},
+        skipped=skipped,
+        settings=settings,
+    )
+    return replace(report, verdict=verdict_of(report))
 
 
 def _check_labels(domains: Sequence[Domain]) -> None:
@@ -103,46 +124,26 @@ def _check_labels(domains: Sequence[Domain]) -> None:
 def _settings(
     domains: Sequence[Domain], methods: Sequence[Method], options: EvalOptions
 ) -> tuple[EvalSettings, Sequence[Domain]]:
-    """The options with the numbers of runs, and the domains to measure; a run counts once, in however many it is."""
-    labels = [run.success for domain in counted(domains) for run in domain.runs]
+    """The options with the numbers of runs, and the domains to measure."""
+    labels = [run.success for domain in domains for run in domain.runs]
     settings = EvalSettings(**asdict(options), runs=len(labels), unlabelled=labels.count(None))
     # Differences need a reference that was measured.
     if all(method.name != options.reference for method in methods):
         settings = replace(settings, reference=methods[0].name)
-    sample = sample_of(domains) if options.sample else domains
-    if sample is not domains:
-        runs = sum(len(domain.runs) for domain in counted(sample))
-        settings = replace(settings, folds=FOLDS, run_folds=FOLDS, sampled=runs)
-    return settings, sample
-
-
-def _report(
-    measured: Sequence[_Measured], skipped: Mapping[str, str], methods: Sequence[Method], settings: EvalSettings
-) -> EvalReport:
-    # Of domains that show the same runs twice, one counts.
-    counts = [result for result in measured if result.domain in [*counted(result.domain for result in measured)]]
-    events = sum(len(result.events) for result in counts)
-    families = sum(result.families for result in counts)
-    report = EvalReport(
-        domains={result.domain.name: result.report() for result in measured},
-        macro={method.name: _scores(measured, method.name, settings.reference) for method in methods},
-        rescue=_pooled([result.hints[False] for result in measured], settings),
-        rescue_seen=_pooled([result.hints[True] for result in measured], settings),
-        methods={method.name: method.about for method in methods},
-        skipped=skipped,
-        settings=settings,
-        verdict="",
-        enough=events >= FEWEST_EVENTS and families >= FEWEST_FAMILIES,
-    )
-    return replace(report, verdict=verdict_of(report, events=events, families=families))
+    if options.sample:
+        sample = sample_of(domains)
+        if sample is not domains:
+            runs = sum(len(domain.runs) for domain in sample)
+            return replace(settings, folds=FOLDS, run_folds=FOLDS, sampled=runs), sample
+    return settings, domains
 
 
 class _Asked(NamedTuple):
-    """What the memory of one split is asked.
+    """What the memory of one split is asked: to rank the calls of successful runs unless `seen`, and for hints.
 
     Attributes:
-        won: The calls of its successful runs; they are ranked unless `seen`.
-        divergences: Hints are asked for there, then at `won`, if `hinted`.
+        won: The calls of its successful runs.
+        divergences: Hints are asked for there, then at `won`.
         seen: Whether other runs of the tested tasks are in memory.
     """
 
@@ -150,17 +151,27 @@ class _Asked(NamedTuple):
     won: Sequence[Event]
     divergences: Sequence[DivergencePoint]
     seen: bool
-    hinted: bool
+
+
+def _questions(domain: Domain, settings: EvalSettings) -> Iterator[_Asked]:
+    """What the memories of a domain are asked."""
+    divergences = find_divergences(domain.runs)
+    splits = [(split, False) for split in by_family(domain.runs, settings.folds)]
+    # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
+    if settings.seen:
+        splits += [(split, True) for split in by_run(domain.runs, settings.run_folds)]
+    for split, seen in splits:
+        won = [event for run in split.test if run.success for event in run.events]
+        tested = set(split.test)
+        yield _Asked(split, won, [one for one in divergences if one.event.run in tested], seen)
 
 
 def _answers(methods: Sequence[Method], k: int, asked: _Asked) -> _Answers:
     """Let each method learn from a split, then ask it; none where there is nothing to learn from, or to ask."""
     training = Training(asked.split.train)
     ranked: Sequence[Event] = () if asked.seen else asked.won
-    hinted: list[Event] = []
-    if asked.hinted:
-        hinted = [*(divergence.event for divergence in asked.divergences), *asked.won]
-    if not training.events or not (hinted or ranked):
+    hinted = [*(divergence.event for divergence in asked.divergences), *asked.won]
+    if not (training.events and hinted):
         return {}
     answers: _Answers = {}
     for method in methods:
@@ -172,100 +183,52 @@ def _answers(methods: Sequence[Method], k: int, asked: _Asked) -> _Answers:
 
 
 class _Measured:
-    """What is ranked in one domain.
+    """What the methods ranked in one domain.
 
     Attributes:
-        events: The predicted calls, in order of the ranks.
-        families: Of the predicted calls, not of all runs.
-        hints: By method, with the families out of memory, and (True) with the failed run alone out of memory; none if
-            failed runs are not looked at.
+        events: The predicted calls.
+        ranks: By method, in the order of the calls.
+        means: By method, METRICS over the calls, shape (4,), and of each draw of families, shape (B, 4).
     """
 
-    def __init__(self, domain: Domain, settings: EvalSettings) -> None:
+    def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.events: list[Event] = []
+        self.ranks: defaultdict[str, list[int]] = defaultdict(list)
         self.families = 0
-        self.hints: dict[bool, defaultdict[str, Hints]] = {False: defaultdict(Hints), True: defaultdict(Hints)}
-        self._settings = settings
-        self._ranks: defaultdict[str, list[int]] = defaultdict(list)
-        self._divergences: Sequence[DivergencePoint] = ()
-        if not domain.derived:
-            self._divergences = find_divergences(domain.runs)
-
-    def to_ask(self) -> Iterator[_Asked]:
-        """What its memories are asked; `take` has the answers, in this order."""
-        splits = [(split, False) for split in by_family(self.domain.runs, self._settings.folds)]
-        # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
-        if self._settings.seen and not self.domain.derived:
-            splits += [(split, True) for split in by_run(self.domain.runs, self._settings.run_folds)]
-        for split, seen in splits:
-            won = [event for run in split.test if run.success for event in run.events]
-            tested = set(split.test)
-            here = [divergence for divergence in self._divergences if divergence.event.run in tested]
-            yield _Asked(split, won, here, seen, hinted=not self.domain.derived)
-
-    def take(self, asked: _Asked, answers: _Answers) -> None:
-        """Keep what the methods said to one memory's questions."""
-        if answers and not asked.seen:
-            self.events.extend(asked.won)
-        for name, (ranks, hints) in answers.items():
-            self._ranks[name].extend(ranks)
-            if hints:
-                collected = self.hints[asked.seen][name]
-                divergences = len(asked.divergences)
-                collected.at_divergences += zip(asked.divergences, hints[:divergences], strict=True)
-                collected.in_successes += zip(asked.won, hints[divergences:], strict=True)
+        self.means: dict[str, tuple[FloatArray, FloatArray]] = {}
 
     def resample(self, seed: Sequence[int]) -> None:
         """Draw families; the draws are the same for every method, so that differences between them are paired."""
-        self._bootstrap = Bootstrap([event.run.family for event in self.events], seed=seed)
-        self.families = self._bootstrap.families
-
-    def means(self, method: str) -> tuple[FloatArray, FloatArray]:
-        """Of METRICS over the events, shape (4,), and of each draw, shape (B, 4)."""
-        values_EM = values_of(np.array(self._ranks[method], dtype=np.int64))
-        return values_EM.mean(axis=0), self._bootstrap.means(values_EM)
-
-    def report(self) -> DomainReport:
-        """Scores of each method in this domain; `resample` comes first."""
-        return DomainReport(
-            events=len(self.events),
-            families=self.families,
-            methods={name: _scores([self], name, self._settings.reference) for name in self._ranks},
-            rescue=_pooled([self.hints[False]], self._settings),
-            rescue_seen=_pooled([self.hints[True]], self._settings),
-            grouped=self.domain.grouped,
-        )
+        bootstrap = Bootstrap([event.run.family for event in self.events], seed=seed)
+        self.families = bootstrap.families
+        for name, ranks in self.ranks.items():
+            values_EM = values_of(np.array(ranks, dtype=np.int64))
+            self.means[name] = values_EM.mean(axis=0), bootstrap.means(values_EM)
 
 
-def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:
-    """Means over domains, each counting the same."""
-    means_M, draws_BM = _macro(domains, method)
-    differences: dict[str, MethodDifference] = {}
-    if method != reference:
-        other_M, other_BM = _macro(domains, reference)
+def _scores(domains: Sequence[_Measured], reference: str) -> dict[str, MethodScores]:
+    """By method, means over domains, each counting the same."""
+    other_M, other_BM = _mean(domains, reference)
+    scores: dict[str, MethodScores] = {}
+    for method in domains[0].means:
+        means_M, draws_BM = _mean(domains, method)
+        found = MethodScores({}, {}, {})
         for number, metric in enumerate(METRICS):
-            ahead = interval(draws_BM[:, number] - other_BM[:, number])
-            differences[metric] = MethodDifference(float(means_M[number] - other_M[number]), ahead)
-    intervals = {metric: interval(draws_B) for metric, draws_B in zip(METRICS, draws_BM.T, strict=True)}
-    return MethodScores(dict(zip(METRICS, means_M.tolist(), strict=True)), intervals, differences)
+            found.values[metric] = float(means_M[number])
+            found.interval[metric] = interval(draws_BM[:, number])
+            if method != reference:
+                ahead = interval(draws_BM[:, number] - other_BM[:, number])
+                found.difference[metric] = MethodDifference(float(means_M[number] - other_M[number]), ahead)
+        scores[method] = found
+    return scores
 
 
-def _macro(domains: Sequence[_Measured], method: str) -> tuple[FloatArray, FloatArray]:
+def _mean(domains: Sequence[_Measured], method: str) -> tuple[FloatArray, FloatArray]:
     """The mean over domains, and the mean of each draw."""
     # Draws of different domains are independent: they are averaged draw by draw.
-    means, draws = zip(*(domain.means(method) for domain in domains), strict=True)
+    means, draws = zip(*(domain.means[method] for domain in domains), strict=True)
     return np.mean(means, axis=0), np.mean(draws, axis=0)
-
-
-def _pooled(domains: Sequence[Mapping[str, Hints]], options: EvalOptions) -> dict[str, RescueAndHarm]:
-    """By method, over domains together."""
-    pooled: defaultdict[str, Hints] = defaultdict(Hints)
-    for hints_of in domains:
-        for name, hints in hints_of.items():
-            pooled[name].at_divergences += hints.at_divergences
-            pooled[name].in_successes += hints.in_successes
-    return {name: hints.measure(k=options.k, seed=options.seed) for name, hints in pooled.items()}
 
 
 def _why_nothing(domain: Domain) -> str:

@@ -20,7 +20,7 @@ from hepm.ingest.transitions import AgentState
 from hepm.memory import Memory
 from hepm.policy import POLICIES, Floors, Policy, PolicySettings, Procedural, Query, floors_of
 from hepm.policy.named import NamedPolicy
-from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, StateSummary, Suggestions
 
 DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
 _EVERY_TOOL: Final = 1_000_000  # a k above any number of tools
@@ -97,7 +97,7 @@ class FilledMemory:
         self._folder = tempfile.TemporaryDirectory(prefix="hepm-eval-")
         self._memory = Memory.open(self._folder.name)
         # At once, not by sessions: nothing here is asked meanwhile.
-        self._memory.ingest(as_remembered(run) for run in training.runs)
+        self._memory.ingest(run.trajectory for run in training.runs)
         self._queries: dict[Event, Query] = {}
 
     @classmethod
@@ -134,20 +134,6 @@ class FilledMemory:
 _filled: WeakKeyDictionary[Training, FilledMemory] = WeakKeyDictionary()
 
 
-def as_remembered(run: DomainRun) -> Trajectory:
-    """The run as memory takes it; where user-side calls are part of the chain they become calls of the agent."""
-    if not run.user_side:
-        return run.trajectory
-    turns: list[Turn] = []
-    for turn in run.trajectory.turns:
-        if turn.role == "user" and turn.calls:
-            calls = tuple(replace(call, name=USER_SIDE + call.name) for call in turn.calls)
-            turns.append(Turn("assistant", turn.text, calls))
-        else:
-            turns.append(turn)
-    return replace(run.trajectory, turns=tuple(turns))
-
-
 def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
     """The query of an agent at each event, all vectors made in one go."""
     states_by_run: dict[DomainRun, list[StateSummary]] = {}
@@ -172,7 +158,7 @@ def _states_before_turns(run: DomainRun) -> list[StateSummary]:
     """What the agent knew before each turn."""
     known = AgentState()
     states: list[StateSummary] = []
-    for turn in as_remembered(run).turns:
+    for turn in run.trajectory.turns:
         states.append(known.state())
         known.add(turn)
     return states

@@ -27,8 +27,6 @@ FloatArray: TypeAlias = NDArray[np.float64]
 METRICS: Final = ("hit@1", "hit@2", "hit@3", "mrr")
 DRAWS: Final = 1000
 """Draws of a bootstrap."""
-_SHARES: Final = ("rescue", "misled", "warned", "warned_better")
-_RESCUE, _MISLED = 0, 1  # columns of _SHARES
 
 
 class Interval(NamedTuple):
@@ -103,7 +101,7 @@ class DivergencePoint:
     def judge(self, hint: Hint) -> FloatArray:
         """Shares of the forks, shape (4,): where the hint names the better tool alone, or the chosen one alone; where
         it warns of the chosen tool, or of the better one."""
-        shares = np.zeros(len(_SHARES))
+        shares = np.zeros(4)
         # Tools of the successful run that the failed one did not call there, and the reverse.
         for _, better, chosen, _ in self.forks:
             names_better = not better.isdisjoint(hint.tools)
@@ -195,33 +193,48 @@ class Hints:
     at_divergences: list[tuple[DivergencePoint, Hint]] = field(default_factory=list[tuple[DivergencePoint, Hint]])
     in_successes: list[tuple[Event, Hint]] = field(default_factory=list[tuple[Event, Hint]])
 
+    def add(self, divergences: Sequence[DivergencePoint], won: Sequence[Event], hints: Sequence[Hint]) -> None:
+        """Keep hints at divergences and at the calls of successful runs, in this order."""
+        self.at_divergences += zip(divergences, hints, strict=False)
+        self.in_successes += zip(won, hints[len(divergences) :], strict=True)
+
     def measure(self, *, k: int = 2, seed: int = 0) -> RescueAndHarm:
         """Judge the hints, of at most k tools each."""
         judged = [divergence.judge(hint) for divergence, hint in self.at_divergences]
-        shares_PJ = np.array(judged, dtype=np.float64).reshape(-1, len(_SHARES))
-        means_J = shares_PJ.sum(axis=0) / max(len(shares_PJ), 1)
-        shares = dict(zip(_SHARES, means_J.tolist(), strict=True))
-        families = [_family(divergence.event) for divergence, _ in self.at_divergences]
+        rescued_P, misled_P, warned_P, better_P = np.array(judged, dtype=np.float64).reshape(-1, 4).T
         # Harm is of hints that were given: silence does no harm.
-        given = [(event, hint.tools) for event, hint in self.in_successes if hint.tools]
-        missed_E = np.array([event.next not in tools for event, tools in given], dtype=np.float64)
-        rescued_P, misled_P = shares_PJ[:, _RESCUE], shares_PJ[:, _MISLED]
-        resampled = {"rescue": rescued_P, "misled": misled_P, "gain": rescued_P - misled_P, "harm": missed_E}
+        given = [(event, hint) for event, hint in self.in_successes if hint.tools]
+        missed_E = np.array([event.next not in hint.tools for event, hint in given], dtype=np.float64)
+        families_P = [_family(divergence.event) for divergence, _ in self.at_divergences]
+        families_E = [_family(event) for event, _ in given]
+        resampled = {
+            "rescue": (families_P, rescued_P),
+            "misled": (families_P, misled_P),
+            "gain": (families_P, rescued_P - misled_P),
+            "harm": (families_E, missed_E),
+        }
         intervals: dict[str, Interval] = {}
-        for name, values in resampled.items():
-            among = [_family(event) for event, _ in given] if name == "harm" else families
-            if among:
-                intervals[name] = interval(Bootstrap(among, seed=seed).means(values))
+        for name, (families, values) in resampled.items():
+            if families:
+                intervals[name] = interval(Bootstrap(families, seed=seed).means(values))
         return RescueAndHarm(
             k=k,
-            divergences=len(families),
-            families=len(set(families)),
-            gain=shares["rescue"] - shares["misled"],
-            harm=float(missed_E.sum()) / max(len(given), 1),
+            divergences=len(families_P),
+            families=len(set(families_P)),
+            rescue=_mean(rescued_P),
+            misled=_mean(misled_P),
+            gain=_mean(rescued_P - misled_P),
+            harm=_mean(missed_E),
             silent=1 - len(given) / max(len(self.in_successes), 1),
-            **shares,
+            warned=_mean(warned_P),
+            warned_better=_mean(better_P),
             interval=intervals,
         )
+
+
+def _mean(values: FloatArray) -> float:
+    """0 of none."""
+    return float(values.sum()) / max(len(values), 1)
 
 
 def _family(event: Event) -> str:

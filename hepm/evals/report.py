@@ -76,9 +76,9 @@ class MethodDifference:
 class MethodScores:
     """Means in [0, 1], intervals, and differences to the reference method, by metric."""
 
-    values: Mapping[str, float]
-    interval: Mapping[str, Interval]
-    difference: Mapping[str, MethodDifference]
+    values: dict[str, float]
+    interval: dict[str, Interval]
+    difference: dict[str, MethodDifference]
 
     @property
     def ahead(self) -> str:
@@ -95,28 +95,25 @@ class DomainReport:
 
     Attributes:
         events, families: How many calls were predicted, of how many families.
-        rescue: By method, with the families out of memory; empty if it was not measured.
-        rescue_seen: The same with the run alone out of memory; empty if it was not measured.
         grouped: Whether tasks and families are groups of similar requests.
     """
 
     events: int
     families: int
     methods: Mapping[str, MethodScores]
-    rescue: Mapping[str, RescueAndHarm]
-    rescue_seen: Mapping[str, RescueAndHarm]
     grouped: bool = False
 
 
 @dataclass(frozen=True)
 class EvalReport:
-    """A whole evaluation; `rescue` and `rescue_seen` are over all domains.
+    """A whole evaluation.
 
     Attributes:
         macro: Mean over the domains, by method.
+        rescue: By method, over all domains, with the families out of memory.
+        rescue_seen: The same with the run alone out of memory; empty if it was not measured.
         methods: One line about each.
         skipped: Why a domain could not be measured, by its name.
-        enough: Whether there are enough runs for a verdict; else tables would show chance, and are not printed.
     """
 
     domains: Mapping[str, DomainReport]
@@ -126,12 +123,26 @@ class EvalReport:
     methods: Mapping[str, str]
     skipped: Mapping[str, str]
     settings: EvalSettings
-    verdict: str
-    enough: bool = True
+    verdict: str = ""
+
+    @property
+    def events(self) -> int:
+        """How many calls were predicted."""
+        return sum(domain.events for domain in self.domains.values())
+
+    @property
+    def families(self) -> int:
+        """Of how many task families."""
+        return sum(domain.families for domain in self.domains.values())
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough runs for a verdict; else tables would show chance, and are not printed."""
+        return self.events >= FEWEST_EVENTS and self.families >= FEWEST_FAMILIES
 
     def to_json(self) -> Object:
         """As `hepm eval --json` prints it."""
-        report = rounded(asdict(self))
+        report = rounded(asdict(self)) | {"enough": self.enough}
         del report["settings"]["seen"]
         tables = [report["macro"], *(domain["methods"] for domain in report["domains"].values())]
         for by_method in tables:
@@ -161,14 +172,10 @@ def _judged(measured: Iterable[str]) -> str:
     return names[0]
 
 
-def verdict_of(report: EvalReport, *, events: int, families: int) -> str:
-    """Whether memory would have helped these agents, by how much; or how many runs are missing to say so.
-
-    Args:
-        events, families: Of all domains, no run counted twice.
-    """
-    settings = report.settings
-    if events < FEWEST_EVENTS or families < FEWEST_FAMILIES:
+def verdict_of(report: EvalReport) -> str:
+    """Whether memory would have helped these agents, by how much; or how many runs are missing to say so."""
+    settings, events, families = report.settings, report.events, report.families
+    if not report.enough:
         missing = max((FEWEST_EVENTS - events) / events, (FEWEST_FAMILIES - families) / families)
         sentences = [
             f"Too few runs to say whether memory would have helped: {count_of(events, 'call')} of "

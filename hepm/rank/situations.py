@@ -14,7 +14,7 @@ from hepm.graph.delta import flags_of
 from hepm.graph.rows import Float32Array
 from hepm.policy.query import Query
 from hepm.rank.calls import RankerCalls
-from hepm.types import START, USER_SIDE, StateSummary, ToolName
+from hepm.types import START, StateSummary, ToolName
 
 _BETWEEN: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
 
@@ -89,7 +89,7 @@ def tool_vectors(names: Sequence[ToolName], described: Mapping[ToolName, str], e
     """One vector a tool, shape (T, D): its name in words, and its description if there is one."""
     texts: list[str] = []
     for name in names:
-        words = _BETWEEN.sub(" ", name.removeprefix(USER_SIDE))
+        words = _BETWEEN.sub(" ", name)
         texts.append(f"{words} {described.get(name, '')}".strip())
     if not texts:  # no vector, but of the embedder's dimensions
         return embedder.embed([""])[:0]

@@ -8,8 +8,8 @@ def said(role: Role, text: str, *calls: tuple[str, str | None]) -> Turn:
     return Turn(role, text, tuple(ToolCall(name, result=result) for name, result in calls))
 
 
-def events(*turns: Turn, user_side: bool = False) -> list[Event]:
-    return list(DomainRun(Trajectory("r", turns), "shop", "f", "t", user_side).all_events)
+def events(*turns: Turn) -> list[Event]:
+    return list(DomainRun(Trajectory("r", turns), "shop", "f", "t").all_events)
 
 
 def test_parallel_calls_are_flattened_in_listed_order_and_repeats_are_kept() -> None:
@@ -51,15 +51,3 @@ def test_calls_of_the_user_stay_out_but_what_they_returned_is_known() -> None:
     found = events(*turns)
     assert [e.next for e in found] == ["a", "b"]
     assert found[1].result == "ok"
-
-
-def test_calls_of_the_user_are_events_where_they_are_asked_for() -> None:
-    turns = (
-        said("assistant", "", ("a", "one")),
-        said("user", "done", ("reboot", "ok")),
-        said("assistant", "", ("b", None)),
-    )
-    found = events(*turns, user_side=True)
-    assert [e.next for e in found] == ["a", "user:reboot", "b"]
-    # What the user says with a call is not known before the call.
-    assert [e.user for e in found] == ["", "", "done"]

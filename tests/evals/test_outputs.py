@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -42,9 +41,12 @@ def invoke(*arguments: str | Path) -> tuple[int, str]:
     return result.exit_code, result.output if result.exit_code else result.stdout
 
 
-def test_the_tables_show_methods_and_rescue_below_the_verdict(report: EvalReport) -> None:
+def test_the_tables_show_methods_and_rescue_below_the_verdict(
+    report: EvalReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hepm.evals.report.FEWEST_EVENTS", 1)
     console = Console(width=160, record=True, file=StringIO())
-    console.print(tables(replace(report, enough=True)))
+    console.print(tables(report))
     text = console.export_text()
     joined = " ".join(text.split())
     assert "shop: 12 calls of 6 task families" in text

@@ -35,7 +35,7 @@ def sentence(
         "first-order": MethodScores({"hit@2": 0.4}, {}, {}),
         "hybrid": MethodScores({"hit@2": hit}, {}, {"hit@2": ahead}),
     }
-    domain = DomainReport(events, families, macro, {}, {})
+    domain = DomainReport(events, families, macro)
     report = EvalReport(
         domains={"shop": domain},
         macro=macro,
@@ -44,9 +44,8 @@ def sentence(
         methods={},
         skipped={},
         settings=EvalSettings(runs=6),
-        verdict="",
     )
-    return verdict_of(report, events=events, families=families)
+    return verdict_of(report)
 
 
 def test_memory_would_have_helped() -> None:

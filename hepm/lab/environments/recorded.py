@@ -115,8 +115,7 @@ class RecordedRuns:
         records, self.rejected = read_records(self.sources)
         if not records:
             raise InputError(f"no run could be read from {', '.join(self.sources)}.")
-        domains = domains_of(records)
-        return [by_request(domain) for domain in domains if not domain.derived]
+        return [by_request(domain) for domain in domains_of(records)]
 
     @cached_property
     def points(self) -> Sequence[Point]:

@@ -78,26 +78,16 @@ class RankerAlone:
 
 def gate_of(report: EvalReport) -> Gate:
     """Whether the hybrid policy gains by the ranker, from `measure`."""
-    [domain] = report.domains.values()
-    without = domain.methods[HYBRID]
-    with_ranker = domain.methods[BOTH]
-    low, high = with_ranker.difference["mrr"].interval
-    hints_without = domain.rescue.get(HYBRID)
-    hints_with = domain.rescue.get(BOTH)
-    divergences = 0
-    gain = (0.0, 0.0)
-    # Without them, no run failed on a way of its own.
-    if hints_without is not None and hints_with is not None:
-        divergences = hints_without.divergences
-        gain = (hints_without.gain, hints_with.gain)
+    without, with_ranker = report.macro[HYBRID], report.macro[BOTH]
+    hints_without, hints_with = report.rescue[HYBRID], report.rescue[BOTH]
     return Gate(
-        calls=domain.events,
-        families=domain.families,
+        calls=report.events,
+        families=report.families,
         hit2=(without.values["hit@2"], with_ranker.values["hit@2"]),
         mrr=(without.values["mrr"], with_ranker.values["mrr"]),
-        interval=(low, high),
-        divergences=divergences,
-        gain=gain,
+        interval=with_ranker.difference["mrr"].interval,
+        divergences=hints_without.divergences,
+        gain=(hints_without.gain, hints_with.gain),
     )
 
 
