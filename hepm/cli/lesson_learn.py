@@ -128,13 +128,13 @@ def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool) -> None:
 
     Example: `hepm lesson evolve --dry-run`
     """
-    from hepm.lab import evolution
+    from hepm.lab.evolution import Evolution
 
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
         if client is None:
             remark("without a model (--model), experiences are only pruned")
-        report = evolution.evolve(memory.lessons, namespace=place.namespace, model=client, dry_run=dry_run)
+        report = Evolution(memory.lessons, namespace=place.namespace, model=client).run(dry_run=dry_run)
         remark_pending(memory, place.namespace)
     for step in report.plan:
         note = ""

@@ -18,7 +18,7 @@ from hepm.errors import BudgetSpentError, InputError
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
 from hepm.experience.transcript import listed
-from hepm.graph.lessons.rows import Exposure, StoredLesson
+from hepm.graph.lessons.rows import Exposure
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.lab.operators import (
     OPERATORS,
@@ -28,7 +28,8 @@ from hepm.lab.operators import (
     question,
     reworded,
 )
-from hepm.llm import Answered, Client, Failed, Question
+from hepm.llm import Answered, Client, Question
+from hepm.llm.client import AnswerOrFailure
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 ITERATIONS: Final = 5
@@ -38,7 +39,6 @@ Became: TypeAlias = Literal["kept", "nothing", "failed", "unasked", "pruned"]
 """The end of a step: the child is kept; it has the words of another one ("nothing"); the model "failed"; the budget was
 spent ("unasked"); the experience was pruned."""
 
-_Answer: TypeAlias = Answered[RewordedExperience] | Failed[RewordedExperience]
 _EVIDENCE: Final = 40  # runs that are read for one experience
 
 
@@ -107,53 +107,43 @@ class EvolutionReport:
         return sum(step.became == became for step in self.plan)
 
 
-def evolve(
-    bank: LessonBank,
-    *,
-    namespace: str = DEFAULT_NAMESPACE,
-    iterations: int = ITERATIONS,
-    only: int | None = None,
-    seed: int = 0,
-    settings: EvolutionSettings | None = None,
-    model: Client | None = None,
-    dry_run: bool = False,
-) -> EvolutionReport:
-    """Let the experiences of a namespace evolve, and store all changes at once.
-
-    If the budget is spent, what was answered is kept, and a later call with the same seed asks the rest.
+class Evolution:
+    """One evolution of a namespace's experiences; without a model they are only pruned.
 
     Args:
         bank: `Memory.lessons`.
-        only: One of the iterations, from 1, instead of all.
-        model: Writes the children (see `hepm.lab.operators`); without one, experiences are only pruned.
-        dry_run: Change nothing. A model is asked all the same; its ledger keeps its answers.
-    Raises:
-        EndpointRefusedError: the model refuses every request. Nothing was changed.
+        model: Writes the children (see `hepm.lab.operators`).
+
+    Attributes:
+        members: The living experiences, by id.
     """
-    evolution = Evolution(bank, namespace, seed, settings or EvolutionSettings(), model)
-    return evolution.run(iterations, only=only, dry_run=dry_run)
-
-
-class Evolution:
-    """One evolution of a namespace's experiences (living ones in `members`); without a model they are only pruned."""
 
     def __init__(
-        self, bank: LessonBank, namespace: str, seed: int, settings: EvolutionSettings, model: Client | None = None
+        self,
+        bank: LessonBank,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        seed: int = 0,
+        settings: EvolutionSettings | None = None,
+        model: Client | None = None,
     ) -> None:
-        self._bank, self._namespace, self._seed = bank, namespace, seed
-        self._settings, self._model = settings, model
-        self._tried: set[tuple[str, tuple[str, ...]]] = set()
+        self._bank, self._namespace, self._seed, self._model = bank, namespace, seed, model
+        self._settings = settings or EvolutionSettings()
+        self._tried: set[tuple[str, ...]] = set()
         self._plan: list[EvolutionStep] = []
         self._children: dict[str, Experience] = {}
         self._retired: dict[str, str] = {}
-        runs = bank.store.runs_by_task(namespace=namespace)
-        self._environment_of = {run: environment for environment, _, run in runs}
+        self._environment_of = {run: place for place, _, run in bank.store.runs_by_task(namespace=namespace)}
         bank.mirror.refresh()  # searches read what is in memory
-        stored = _experiences(bank, namespace)
-        # Also retired ones: what evolution has replaced is not made again.
-        self._seq = {one.row.id: one.seq for one in stored}
-        living = [Member(one.row.id, Experience.of(one.row), one.uses) for one in stored if one.row.live]
-        self.members = {member.id: member for member in living}
+        self.members: dict[str, Member] = {}
+        # Also of retired ones: what evolution has replaced is not made again.
+        self._seq: dict[str, int] = {}
+        for stored in bank.store.lessons.list(namespace=namespace):
+            row = stored.row
+            if row.kind == "experience":
+                self._seq[row.id] = stored.seq
+                if row.live:
+                    self.members[row.id] = Member(row.id, Experience.of(row), stored.uses)
         # The runs that each experience was shown in, and how new the newest one was that a run was shown.
         self._shown: defaultdict[str, list[Exposure]] = defaultdict(list)
         self._newest: defaultdict[str, int] = defaultdict(lambda: -1)
@@ -161,8 +151,17 @@ class Evolution:
             self._shown[exposure.lesson].append(exposure)
             self._newest[exposure.run] = max(self._newest[exposure.run], self._seq.get(exposure.lesson, -1))
 
-    def run(self, iterations: int, *, only: int | None = None, dry_run: bool) -> EvolutionReport:
-        """Evolve in memory, then store all changes in one, unless it is a dry run."""
+    def run(self, iterations: int = ITERATIONS, *, only: int | None = None, dry_run: bool = False) -> EvolutionReport:
+        """Evolve, then store all changes at once.
+
+        If the budget is spent, what was answered is kept, and a later call with the same seed asks the rest.
+
+        Args:
+            only: One of the iterations, from 1, instead of all.
+            dry_run: Change nothing. A model is asked all the same; its ledger keeps its answers.
+        Raises:
+            EndpointRefusedError: the model refuses every request. Nothing was changed.
+        """
         if iterations < 1:
             raise InputError(f"iterations is {iterations}: it must be 1 or more.")
         for iteration in [only] if only else range(1, iterations + 1):
@@ -223,28 +222,25 @@ class Evolution:
                 chance = random.Random(f"{self._seed}\n{iteration}\n{operator}\n{id}").random()
                 if id in taken or chance >= probability:
                     continue
-                of, why = self._reason(operator, member, taken)
-                if not why or (operator, tuple(sorted(of))) in self._tried:
+                of: tuple[str, ...] = (id,)
+                if operator == "crossover":
+                    of, why = self.partner(member, taken)
+                elif operator == "generalisation":
+                    why = self.why_generalise(member)
+                else:
+                    why = member.record if member.uses.successes < member.uses.uses else ""
+                tried = (operator, *sorted(of))
+                if not why or tried in self._tried:
                     continue
-                self._tried.add((operator, tuple(sorted(of))))
+                self._tried.add(tried)
                 if operator != "crossover":
                     taken.add(id)
                 steps.append(EvolutionStep(iteration, operator, of, why, "nothing"))
         questions = [self._question(step, temperature) for step in steps]
         # Answers come in any order.
-        asked = model.ask_all(questions)
-        answers = {answer.question: answer for answer in asked}
+        answers = {answer.question: answer for answer in model.ask_all(questions)}
         for step, question_of_step in zip(steps, questions, strict=True):
             self._plan.append(self._ended(step, answers[question_of_step], model.endpoint.model))
-
-    def _reason(self, operator: Operator, member: Member, taken: Collection[str]) -> tuple[tuple[str, ...], str]:
-        """The experiences that an operator would change, and why; "" if there is no reason."""
-        if operator == "crossover":
-            return self.partner(member, taken)
-        if operator == "generalisation":
-            return (member.id,), self.why_generalise(member)
-        failed = member.uses.successes < member.uses.uses
-        return (member.id,), member.record if failed else ""
 
     def why_generalise(self, member: Member) -> str:
         """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
@@ -287,9 +283,7 @@ class Evolution:
                 shown[success] = self._bank.runs(runs, namespace=self._namespace)
         return question(step.operator, [self.members[id] for id in step.of], shown, temperature=temperature)
 
-    def _ended(
-        self, step: EvolutionStep, answer: Answered[RewordedExperience] | Failed[RewordedExperience], model: str
-    ) -> EvolutionStep:
+    def _ended(self, step: EvolutionStep, answer: AnswerOrFailure[RewordedExperience], model: str) -> EvolutionStep:
         """The step with its child, which takes the place of its parent; or with the reason why there is none."""
         if not isinstance(answer, Answered):
             spent = isinstance(answer.error, BudgetSpentError)
@@ -317,8 +311,3 @@ def _may_cross(one: Member, other: Member) -> bool:
     # What names no environment, or no tool, is about all.
     apart = one.places and other.places and one.places.isdisjoint(other.places)
     return not apart and not (mine.tools and its.tools and set(mine.tools).isdisjoint(its.tools))
-
-
-def _experiences(bank: LessonBank, namespace: str) -> list[StoredLesson]:
-    """All that are stored, retired ones included."""
-    return [one for one in bank.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hepm.experience.experiences import Experiences
 from hepm.experience.lesson_bank import StoreLedger
 from hepm.graph.store import Store
-from hepm.lab.evolution import EvolutionSettings, evolve
+from hepm.lab.evolution import Evolution, EvolutionSettings
 from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, bank_in, remember
 from tests.lab.test_evolution import rewording
@@ -38,9 +38,9 @@ def test_an_evolution_is_stored_whole_as_its_dry_run_told(store: Store, loopback
             store.lessons.show(run, [one.row.id], namespace=NS)
     before = [(one.seq, one.row, one.uses) for one in store.lessons.list(namespace=NS)]
     with Client(Endpoint("small", loopback.url), ledger=StoreLedger(store.lessons, NS, "run")) as model:
-        dry = evolve(bank, namespace=NS, settings=SETTINGS, seed=7, model=model, dry_run=True)
+        dry = Evolution(bank, namespace=NS, settings=SETTINGS, seed=7, model=model).run(dry_run=True)
         assert [(one.seq, one.row, one.uses) for one in store.lessons.list(namespace=NS)] == before
-        report = evolve(bank, namespace=NS, settings=SETTINGS, seed=7, model=model)
+        report = Evolution(bank, namespace=NS, settings=SETTINGS, seed=7, model=model).run()
     assert (report.id, report.plan) == (dry.id, dry.plan)
     assert set(report.kept) == {"mutation", "crossover"}
     after = {one.row.id: one.row for one in store.lessons.list(namespace=NS)}

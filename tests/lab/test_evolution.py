@@ -18,7 +18,7 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
 from hepm.graph.lessons.rows import Parent, Source, StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.lab.evolution import ITERATIONS, EvolutionReport, EvolutionSettings, EvolutionStep, evolve
+from hepm.lab.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, EvolutionStep
 from hepm.lab.operators import joined
 from hepm.llm import Budget, Client
 from tests.experience.conftest import bank, open_client  # noqa: F401
@@ -77,8 +77,11 @@ class Bench:
     def living(self) -> list[Experience]:
         return [Experience.of(one.row) for one in self.all() if one.row.live]
 
-    def evolve(self, settings: EvolutionSettings, **more: Any) -> EvolutionReport:
-        return evolve(self.bank, namespace=NS, settings=settings, **{"model": self.model, **more})
+    def evolve(
+        self, settings: EvolutionSettings, iterations: int = ITERATIONS, *, dry_run: bool = False, **more: Any
+    ) -> EvolutionReport:
+        evolution = Evolution(self.bank, namespace=NS, settings=settings, **{"model": self.model, **more})
+        return evolution.run(iterations, dry_run=dry_run)
 
 
 WON = [trajectory(f"w{i}", "look", "ask", "buy", task=f"t{i}") for i in range(3)]

@@ -31,7 +31,7 @@ from hepm.lab.bench.models import Model
 from hepm.lab.bench.play import Bench, Stream
 from hepm.lab.environments import place_of
 from hepm.lab.environments.published import CREDIT
-from hepm.lab.evolution import ITERATIONS, evolve
+from hepm.lab.evolution import ITERATIONS, Evolution
 from hepm.lab.rl.rewards import count_actions
 from hepm.llm import Client
 from hepm.text import count_of
@@ -241,14 +241,10 @@ class Exploration(Bench):
         note = f"evolution {number}"
         made = self.folder.note(note)
         if made is None:
-            evolved = evolve(
-                self.memory.lessons,
-                namespace=self.memory.namespace,
-                iterations=len(self.deals),
-                only=number,
-                seed=self.options.seed,
-                model=distiller,
+            evolution = Evolution(
+                self.memory.lessons, namespace=self.memory.namespace, seed=self.options.seed, model=distiller
             )
+            evolved = evolution.run(len(self.deals), only=number)
             if evolved.count("unasked"):
                 raise BudgetSpentError("the budget is spent, and experiences wait to evolve: repeat the command.")
             made = {**evolved.kept, "pruned": evolved.count("pruned")}
