@@ -5,11 +5,12 @@ docs/use/evaluation.md defines them.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from math import exp, log
+from statistics import fmean
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -133,26 +134,23 @@ def find_divergences(runs: Sequence[DomainRun]) -> list[DivergencePoint]:
     return divergences
 
 
-def _successful_ways(runs: Sequence[DomainRun]) -> dict[str, list[ToolSequence]]:
+def _successful_ways(runs: Sequence[DomainRun]) -> Mapping[str, Sequence[ToolSequence]]:
     """By task, the tools of its successful runs, turn by turn.
 
     A way counts from half the share of successes on that all runs of the task have: one run with a wrong label
     makes no good way of one that many runs went in vain.
     """
-    ran: defaultdict[str, Counter[tuple[Tools, ...]]] = defaultdict(Counter)
-    won: defaultdict[str, Counter[tuple[Tools, ...]]] = defaultdict(Counter)
+    ended: defaultdict[str, defaultdict[ToolSequence, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         if run.success is not None:
-            way = tuple(tools for _, tools in _turns(run))
-            ran[run.task][way] += 1
-            won[run.task][way] += run.success
-    solved: dict[str, list[ToolSequence]] = {}
-    for task, ways in won.items():
-        share = ways.total() / ran[task].total()
+            ended[run.task][tuple(tools for _, tools in _turns(run))].append(run.success)
+    solved: defaultdict[str, list[ToolSequence]] = defaultdict(list)
+    for task, ways in ended.items():
+        share = fmean(chain.from_iterable(ways.values()))
         for way, successes in ways.items():
-            if successes / ran[task][way] >= share / 2:
-                solved.setdefault(task, []).extend([way] * successes)  # once for each run that succeeded on it
-    return {task: ways for task, ways in solved.items() if ways}
+            if fmean(successes) >= share / 2:
+                solved[task] += [way] * sum(successes)  # once for each run that succeeded on it
+    return solved
 
 
 def _turns(run: DomainRun) -> list[tuple[Event, Tools]]:

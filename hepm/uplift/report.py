@@ -20,7 +20,6 @@ from hepm.uplift.effect_text import MeasuredInBothArms, effect_sentence, figures
 from hepm.uplift.kinds import kinds_of
 from hepm.uplift.sequence import (
     FEWEST,
-    BoolArray,
     ConfidencePath,
     Effect,
     FloatArray,
@@ -138,32 +137,27 @@ def uplift_of(sessions: Sequence[TrialSession], *, namespace: str) -> UpliftRepo
     measures: list[MeasuredInBothArms] = []
     paths: dict[str, ConfidencePath] = {}
     for name, values in counted.items():
-        share = name == "success"
         values_T = np.array(values, dtype=np.float64)
-        paths[name] = path_of(values_T, treated_T, chances_T, kind_T, share=share)
+        paths[name] = path_of(values_T, treated_T, chances_T, kind_T, share=name == "success")
         if ended:
-            measures.append(_measured(name, values_T, treated_T, paths[name].last, share=share))
-    path = paths["success"]
+            without, with_memory = _mean(values_T[~treated_T]), _mean(values_T[treated_T])
+            measures.append(MeasuredInBothArms(name, without, with_memory, paths[name].last, name == "success"))
     return UpliftReport(
         namespace,
         sessions=len(ended),
         controls=int((~treated_T).sum()),
         without_outcome={MEMORY: missing[MEMORY], CONTROL: missing[CONTROL]},
         kinds=len(set(kind_T.tolist())),
-        success=path.last,
+        success=paths["success"].last,
         measures=tuple(measures),
-        points=_points(path),
+        points=_points(paths["success"]),
         shadow=_shadow(shadows) if shadows else None,
     )
 
 
-def _measured(
-    name: str, values_T: FloatArray, treated_T: BoolArray, effect: Effect | None, *, share: bool = False
-) -> MeasuredInBothArms:
-    # 0 where an arm has no session: numpy would warn and give NaN.
-    arms = values_T[~treated_T], values_T[treated_T]
-    without, with_memory = (float(arm_N.mean()) if len(arm_N) else 0.0 for arm_N in arms)
-    return MeasuredInBothArms(name, without, with_memory, effect, share)
+def _mean(values_T: FloatArray) -> float:
+    """0 where an arm has no session: numpy would warn and give NaN."""
+    return float(values_T.sum()) / max(len(values_T), 1)
 
 
 def _points(path: ConfidencePath) -> tuple[Effect, ...]:

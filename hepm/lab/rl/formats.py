@@ -6,10 +6,9 @@ import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, cast
 
 from hepm.agents.tagged import NO_FLOOR, TaggedAction, observe, principles_text, read_action, tag_instructions
-from hepm.experience.principles import FoundPrinciple
 from hepm.lab.environments import Episode, Schema, ToolFailed, tool_schema
 from hepm.lab.rl.dialect import Dialect, ModelReply
 from hepm.lab.rl.spans import SpanKind, TokenSpan
@@ -60,18 +59,6 @@ class Acted:
     cut: bool = False
 
 
-class Format(Protocol):
-    """How a model acts."""
-
-    def opening(self, system: str, tools: Sequence[Schema]) -> tuple[str, list[Schema]]:
-        """The system prompt, and the tools that the chat template is to offer."""
-        ...
-
-    def act(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Acted:
-        """Do what a message of the model says, after these turns."""
-        ...
-
-
 @dataclass(frozen=True)
 class ToolCalls:
     """The model calls tools, as its dialect writes calls.
@@ -83,13 +70,13 @@ class ToolCalls:
     summaries: bool = True
 
     def opening(self, system: str, tools: Sequence[Schema]) -> tuple[str, list[Schema]]:
-        """See `Format`."""
+        """The system prompt, and the tools that the chat template is to offer."""
         if not self.summaries:
             return system, [*tools]
         return f"{system}\n\n{_IMPLICIT}".strip(), [*tools, SUMMARY]
 
     def act(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Acted:
-        """See `Format`."""
+        """Do what a message of the model says, after these turns."""
         del turns
         reply = dialect.read(sampled.ids)
         summary = self.summaries and SUMMARY_TOOL in [name for name, _ in reply.calls]
@@ -120,11 +107,11 @@ class Tags:
     environment: str = ""
 
     def opening(self, system: str, tools: Sequence[Schema]) -> tuple[str, list[Schema]]:
-        """See `Format`: tools are described in the system prompt."""
+        """See `ToolCalls`: tools are described in the system prompt, and none is offered."""
         return f"{system}\n\n{tag_instructions(tools, searches=self.memory is not None)}".strip(), []
 
     def act(self, sampled: Sampled, dialect: Dialect, episode: Episode, turns: Sequence[Turn]) -> Acted:
-        """See `Format`."""
+        """See `ToolCalls`."""
         reply = dialect.read(sampled.ids)
         action = read_action(reply.text)
         closed = len(action.text) <= len(reply.text)
@@ -140,7 +127,10 @@ class Tags:
         calls: list[ToolCall] = []
 
         def recall(query: str) -> str:
-            found = self._search(query, turns)
+            assert self.memory is not None, "only an agent with a memory searches it"
+            found = self.memory.principles.for_query(
+                query, turns, namespace=self.namespace, environment=self.environment, floor=NO_FLOOR
+            )
             recalled.extend(principle.id for principle in found)
             return principles_text(found)
 
@@ -154,13 +144,6 @@ class Tags:
         if by == "memory":
             return Acted(wrote, turn, messages=[{"role": "user", "content": ""}], by="user", recalled=text)
         return Acted(wrote, turn, messages=[{"role": "user", "content": text}], by="tool" if by == "tool" else "user")
-
-    def _search(self, query: str, turns: Sequence[Turn]) -> Sequence[FoundPrinciple]:
-        if self.memory is None:
-            return ()
-        return self.memory.principles.for_query(
-            query, turns, namespace=self.namespace, environment=self.environment, floor=NO_FLOOR
-        )
 
 
 def _parts(action: TaggedAction, sampled: Sampled, dialect: Dialect, *, most: int) -> list[TokenSpan]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal, TypeAlias
 
-from hepm.lab.environments import Environment, Episode, Schema, Task
+from hepm.lab.environments import Environment, Schema, Task
 from hepm.lab.rl.dialect import Dialect, Framed
-from hepm.lab.rl.formats import Format, Sampled, ToolCalls
+from hepm.lab.rl.formats import Sampled, Tags, ToolCalls
 from hepm.lab.rl.guidance import Guidance, Guided
 from hepm.lab.rl.spans import SpanKind, TokenSpan
 from hepm.text import disarmed
@@ -69,13 +69,13 @@ class Player:
     environment: Environment
     dialect: Dialect
     guidance: Guidance | None = None
-    format: Format = field(default_factory=ToolCalls)
+    format: ToolCalls | Tags = field(default_factory=ToolCalls)
     max_turns: int = 30
     max_tokens: int = 16_000
 
     def play(self, attempts: Sequence[Attempt], generate: Generate) -> list[Rollout]:
         """Make rollouts side by side: each call of `generate` is for all that wait for the model."""
-        runs = [self._rollout(attempt) for attempt in attempts]
+        runs = [_Stream(self, attempt).rollout() for attempt in attempts]
         ended: dict[int, Rollout] = {}
         try:
             # The streams of tokens that wait for the model, by the index of their attempt.
@@ -94,26 +94,13 @@ class Player:
                 run.close()
         return [ended[index] for index in range(len(runs))]
 
-    def _rollout(self, attempt: Attempt) -> Generator[list[int], Sampled, Rollout]:
-        """Yields the stream of tokens wherever the model is to write, takes what it wrote, returns the rollout."""
-        episode = self.environment.start(attempt.task, seed=attempt.seed)
-        try:
-            stream = _Stream(self, attempt, episode)
-            ended = yield from stream.converse()
-            guided = stream.guidance is not None
-            spans, turns = tuple(stream.spans), tuple(stream.turns)
-            return Rollout(attempt, spans, turns, tuple(episode.tools), float(episode.reward()), guided, ended)
-        finally:
-            episode.close()
-
 
 class _Stream:
     """A rollout under way."""
 
-    def __init__(self, player: Player, attempt: Attempt, episode: Episode) -> None:
+    def __init__(self, player: Player, attempt: Attempt) -> None:
         self.player = player
         self.attempt = attempt
-        self.episode = episode
         self.guidance = player.guidance
         if self.guidance and not (attempt.training and self.guidance.guides(attempt.index)):
             self.guidance = None
@@ -121,8 +108,25 @@ class _Stream:
         self.turns: list[Turn] = []
         self.hint = Guided()  # the hint that the next message of the model will have read
 
-    def converse(self) -> Generator[list[int], Sampled, Ended]:
-        """See `Player._rollout`; returns how it ended."""
+    def rollout(self) -> Generator[list[int], Sampled, Rollout]:
+        """Yields the stream of tokens wherever the model is to write, takes what it wrote, returns the rollout."""
+        self.episode = self.player.environment.start(self.attempt.task, seed=self.attempt.seed)
+        try:
+            ended = yield from self._converse()
+            return Rollout(
+                self.attempt,
+                tuple(self.spans),
+                tuple(self.turns),
+                tuple(self.episode.tools),
+                float(self.episode.reward()),
+                self.guidance is not None,
+                ended,
+            )
+        finally:
+            self.episode.close()
+
+    def _converse(self) -> Generator[list[int], Sampled, Ended]:
+        """See `rollout`; returns how it ended."""
         self._open()
         for turn in range(1, self.player.max_turns + 1):
             sampled = yield self._tokens()
