@@ -23,6 +23,7 @@ from hepm.embed import Embedder
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, HepmError
 from hepm.evals.domains import folds_of
 from hepm.evals.metrics import entropy_of
+from hepm.evals.report import rounded
 from hepm.experience.judge import OutcomeJudge
 from hepm.lab.bench.arms import ARMS, Arm, KnownMemory, advice, reflection_on, scratch_memory
 from hepm.lab.bench.folder import Ended, Facts, Folder, Key
@@ -166,7 +167,7 @@ class Bench:
     def outcome(self) -> tuple[Object, Sequence[Table | str]]:
         """What it came to: as `hepm bench --json` prints it, and for people."""
         report = report_on(self)
-        return report.to_json(), tables(report)
+        return rounded(report), tables(report)
 
     def play(self, model: Model) -> None:
         """Make the runs that are not there yet.

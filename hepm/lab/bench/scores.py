@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, zip_longest
 from math import comb, nan
 from statistics import fmean, median
@@ -11,10 +12,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
-from hepm.evals.report import MethodDifference
+from hepm.evals.metrics import Bootstrap, FloatArray, interval
 from hepm.lab.bench.folder import Facts
-from hepm.types import SUMMARY_TOOL
+from hepm.types import SUMMARY_TOOL, Object
 
 CHANGED: Final = "changed"
 """A score of points of recorded runs: whether other tools were called there than without memory."""
@@ -63,127 +63,88 @@ hinted: Share of the turns at which memory said something. memory_ms: Median mil
 
 
 @dataclass(frozen=True)
-class ChangedTask:
-    """A task that came out differently with memory: the first pair of runs of which one succeeded.
-
-    Attributes:
-        trial: Of both runs, from 0.
-        step: The first step at which they differ, from 0.
-        hint: What memory said there.
-        without, with_memory: What the model did at each step from there on.
-    """
-
-    task: str
-    trial: int
-    step: int
-    hint: str
-    without: tuple[str, ...]
-    with_memory: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A measure of an arm, or of one session of it.
-
-    Attributes:
-        value: Its mean over the runs that have one: turns and calls over successful ones.
-        interval: From resampling tasks, or users.
-        difference: To the reference arm, over the tasks where both arms have a value; None for the reference.
-    """
-
-    value: float
-    interval: Interval
-    difference: MethodDifference | None = None
-
-
-@dataclass(frozen=True)
-class ArmScores:
-    """One arm.
-
-    Attributes:
-        measures: Those of `MEASURES`, and what the environment judges besides ("f1").
-        pass_k: The chance that k trials of a task all succeed, for k = 1 to the number of trials (τ-bench).
-        won, lost: Tasks that succeeded more often, and less often, than in the reference arm.
-        sessions: Where trials are sessions of a user, the measures of each session.
-    """
-
-    measures: Mapping[str, Measured]
-    # pass^k of τ-bench (Yao et al., 2024, arXiv:2406.12045). [0.5, 0.33]: half of the trials succeed, and in a third
-    # of the tasks two do.
-    pass_k: Sequence[float]
-    won: Sequence[ChangedTask]
-    lost: Sequence[ChangedTask]
-    sessions: Sequence[Mapping[str, Measured]] = ()
-
-
-@dataclass(frozen=True)
 class ArmComparison:
-    """Measures the trials of tasks in an arm, beside those in the reference.
+    """Scores the trials of tasks in an arm, beside those in the reference, as `hepm bench --json` prints them.
 
     Attributes:
-        drawn: What is resampled, by task: the task itself or its family.
+        drawn: What is resampled, by task: the task itself or its family. All arms are compared on the same draws.
     """
 
     tasks: Sequence[str]
     drawn: Sequence[str]
-    bootstrap: Bootstrap
+    seed: int
 
-    def scores(self, runs: Runs, others: Runs | None, *, sessions: int = 0) -> ArmScores:
-        """The scores of an arm, and of so many sessions of a user, where trials are such; `others` of the reference."""
-        changes = list(self._changes(runs, others or runs))
-        by_session: list[Mapping[str, Measured]] = []
+    def scores(self, runs: Runs, others: Runs | None, *, sessions: int = 0) -> Object:
+        """The record of an arm, beside `others` of the reference; None for the reference itself.
+
+        measures: See `measures`. pass_k: The chance that k trials of a task all succeed, for k = 1 to the number of
+            trials (τ-bench). won, lost: Tasks that succeeded more often, and less often, than in the reference.
+        sessions: The measures of each of so many sessions of a user, where trials are such.
+        """
+        by_session: list[Object] = []
         for session in range(sessions):
-            reference = None
-            if others is not None:
-                reference = [[of_user[session]] for of_user in others]
+            reference = others and [[of_user[session]] for of_user in others]
             by_session.append(self.measures([[of_user[session]] for of_user in runs], reference))
-        return ArmScores(
-            self.measures(runs, others),
-            pass_k=_pass_k(runs),
-            won=[change for better, change in changes if better],
-            lost=[change for better, change in changes if not better],
-            sessions=by_session,
-        )
+        changed: dict[bool, list[Object]] = {True: [], False: []}
+        for task, mine, theirs in zip(self.tasks, runs, others or runs, strict=True):
+            gained = _successes(mine) - _successes(theirs)
+            if gained:
+                changed[gained > 0].append({"task": task} | _change(mine, theirs, won=gained > 0))
+        measures = self.measures(runs, others)
+        won, lost = changed[True], changed[False]
+        return {"measures": measures, "pass_k": _pass_k(runs), "won": won, "lost": lost, "sessions": by_session}
 
-    def measures(self, runs: Runs, others: Runs | None) -> dict[str, Measured]:
-        """Our measures, and what the environment judged of these runs."""
+    def measures(self, runs: Runs, others: Runs | None) -> Object:
+        """Our measures, and what the environment judged of these runs.
+
+        value: The mean over the runs that have one: turns and calls over successful ones. interval: 95 %, from
+        resampling tasks. difference: To the reference, over the tasks where both arms have a value, with its interval.
+        """
         known = dict(MEASURES)
         for name in chain.from_iterable(facts.scores for facts in chain.from_iterable(runs)):
             known[name] = lambda facts, name=name: facts.scores.get(name)
-        measured: dict[str, Measured] = {}
+        measures: Object = {}
         for name, measure in known.items():
             values_T = _means(runs, measure)
-            own = self._resampled(values_T)
-            difference = None
-            if others is not None:
-                difference = self._resampled(values_T - _means(others, measure))
-            if own is not None:
-                mean = _mean(chain.from_iterable(runs), measure)
-                measured[name] = Measured(mean, own.interval, difference)
-        return measured
+            record = self._resampled(values_T)
+            if record is not None:
+                difference = others and self._resampled(values_T - _means(others, measure))
+                # Of runs, not of tasks: a task with several successful trials counts as often.
+                value = _mean(chain.from_iterable(runs), measure)
+                measures[name] = record | {"value": value, "difference": difference}
+        return measures
 
-    def _resampled(self, values_T: FloatArray) -> MethodDifference | None:
+    def _resampled(self, values_T: FloatArray) -> Object | None:
         """The mean of a value for each task with its interval, without the tasks that have none."""
         known_T = ~np.isnan(values_T)
         if not known_T.any():
             return None
-        bootstrap = self.bootstrap
-        # Of other tasks than all, the draws of all do not fit.
-        if not known_T.all():
-            bootstrap = Bootstrap([label for label, known in zip(self.drawn, known_T, strict=True) if known])
         values_T = values_T[known_T]
-        return MethodDifference(float(values_T.mean()), interval(bootstrap.means(values_T)))
+        drawn = tuple(label for label, known in zip(self.drawn, known_T, strict=True) if known)
+        draws = _bootstrap(drawn, self.seed).means(values_T)
+        return {"value": float(values_T.mean()), "interval": interval(draws)}
 
-    def _changes(self, runs: Runs, others: Runs) -> Iterator[tuple[bool, ChangedTask]]:
-        """Of each task that one arm solved more often, whether it was this one, and the first trial that shows it."""
-        for task, mine, theirs in zip(self.tasks, runs, others, strict=True):
-            gained = _successes(mine) - _successes(theirs)
-            for trial, (run, other) in enumerate(zip(mine, theirs, strict=True)):
-                if gained and run.success is (gained > 0) and other.success is not run.success:
-                    step = _first_difference(run.moves, other.moves)
-                    hint = "".join(run.hints[step : step + 1])
-                    yield gained > 0, ChangedTask(task, trial, step, hint, other.moves[step:], run.moves[step:])
-                    break
+
+@lru_cache(maxsize=16)  # most measures are of all tasks
+def _bootstrap(drawn: tuple[str, ...], seed: int) -> Bootstrap:
+    return Bootstrap(drawn, seed=seed)
+
+
+def _change(mine: Sequence[Facts], theirs: Sequence[Facts], *, won: bool) -> Object:
+    """Of a task that one arm solved more often, the first trial, from 0, that shows it.
+
+    step: The first at which the runs differ, from 0. hint: What memory said there. without, with_memory: What the model
+    did at each step from there on.
+    """
+    pairs = zip(mine, theirs, strict=True)
+    trial = next(n for n, (run, other) in enumerate(pairs) if run.success is won is not other.success)
+    run, other = mine[trial], theirs[trial]
+    moves = [*zip_longest(run.moves, other.moves)]
+    step = next((n for n, (move, other_move) in enumerate(moves) if move != other_move), len(moves))
+    hint = "".join(run.hints[step : step + 1])
+    return {
+        "trial": trial, "step": step, "hint": hint, "without": other.moves[step:], "with_memory": run.moves[step:],
+    }  # fmt: skip
 
 
 def _means(runs: Runs, measure: Measure) -> FloatArray:
@@ -197,6 +158,8 @@ def _mean(runs: Iterable[Facts], measure: Measure) -> float:
 
 
 def _pass_k(runs: Runs) -> list[float]:
+    """pass^k of τ-bench (Yao et al., 2024, arXiv:2406.12045). [0.5, 0.33]: half of the trials succeed, and in a third
+    of the tasks two do."""
     # Of c successes in n trials, C(c, k) / C(n, k) is the chance that k trials drawn without repetition all succeed.
     trials = len(runs[0])
     chances: list[float] = []
@@ -207,11 +170,3 @@ def _pass_k(runs: Runs) -> list[float]:
 
 def _successes(runs: Sequence[Facts]) -> int:
     return sum(facts.success for facts in runs)
-
-
-def _first_difference(moves: Sequence[str], others: Sequence[str]) -> int:
-    """The first step at which two runs differ; one that goes on where the other ended differs there."""
-    for step, (move, other) in enumerate(zip_longest(moves, others)):
-        if move != other:
-            return step
-    return len(moves)
