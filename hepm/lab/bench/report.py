@@ -98,12 +98,8 @@ def _sentence(arm: str, scores: Object, reference: str, without: Object, tasks: 
     if tasks >= FEWEST_TASKS:
         difference = scores["measures"]["success"]["difference"]
         # Infinite: the interval is a bootstrap over tasks, which gives no number of tasks that would be enough.
-<<<<<<< HEAD
-        effect = Effect(difference["value"], *difference["interval"], tasks, sd=inf)
-=======
         low, high = difference["interval"]
         effect = Effect(difference["value"], low, high, tasks, sd=inf)
->>>>>>> 93ed3413 (Print a bench with a row for each arm, a table for each score; keep its figures as JSON)
     gain = effect_sentence(effect, tasks, of="task")
     won = count_of(len(scores["won"]), "task")
     changed = f"It solved {won} that failed with {reference}, and failed {len(scores['lost']):,} that were solved."
