@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -57,134 +57,112 @@ def papers(choice: ModelChoice, paper: str | None, as_json: bool, **options: Any
         _list([find_paper(name) for name in PAPERS], as_json=as_json)
         return
     known = [*PAPERS, *ALIASES]
+    options["folder"] /= Path(ALIASES.get(paper, paper)).stem
     is_known = paper in known or paper.endswith(".toml")
     refuse(not is_known, "PAPER", f"{paper!r} is none of {', '.join(known)}, and no .toml file")
-    found = find_paper(paper)
+    found = find_paper(paper, _places(choice, options))
     tables = found.find_tables(options.pop("table"))
     refuse(not choice.model, "--model", "name a model, or gold or none")
     sources = pairs(options.pop("source"), "--source", "NAME=PATH")
-    PapersCommand(found, tables, choice, sources, **options).play(as_json=as_json)
-
-
-@dataclass(frozen=True)
-class PapersCommand:
-    """Tables of one paper, with the options of the command."""
-
-    paper: Paper
-    tables: Sequence[PaperTable]
-    choice: ModelChoice
-    sources: Mapping[str, str]
-    judge: str | None
-    user_model: str | None
-    trials: int
-    small: bool
-    base_url: str | None
-    prices: str | None
-    folder: Path
-    dry_run: bool
-
-    def play(self, *, as_json: bool) -> None:
-        """Play the benches that the tables need, and print the tables; in a dry run, say what each would take."""
-        if self.user_model:
-            # Environments read it when they ask for the model that plays their user.
-            os.environ["HEPM_USER_MODEL"] = self.user_model
-        outcomes = self._played(self._benches())
-        documents = {name: outcome.document for name, outcome in outcomes.items()}
-        if self.dry_run and as_json:
-            print_json(documents)
-        elif self.dry_run:
-            for outcome in outcomes.values():
-                print_parts(outcome.parts)
-        else:
-            self._print(documents, as_json=as_json)
+    if options["user_model"]:
+        # Environments read it when they ask for the model that plays their user.
+        os.environ["HEPM_USER_MODEL"] = options["user_model"]
+    benches = _playable(found, tables, sources)
+    outcomes = _played(found, benches, choice, sources, options)
+    documents = {name: outcome.document for name, outcome in outcomes.items()}
+    if not options["dry_run"]:
+        _print(found, tables, documents, str(choice.model), as_json=as_json)
+    elif as_json:
+        print_json(documents)
+    else:
         for outcome in outcomes.values():
-            if outcome.ending is not None:
-                raise outcome.ending
-        # Their rows lack what they would have shown: repeating the command tries them again.
-        if any(document.get("failed") for document in documents.values()):
-            raise click.exceptions.Exit(1)
+            print_parts(outcome.parts)
+    for outcome in outcomes.values():
+        if outcome.ending is not None:
+            raise outcome.ending
+    # Their rows lack what they would have shown: repeating the command tries them again.
+    if any(document.get("failed") for document in documents.values()):
+        raise click.exceptions.Exit(1)
 
-    def _played(self, benches: Mapping[str, list[str]]) -> dict[str, PlayOutcome]:
-        """What the benches come to, up to the first that ends early."""
-        shared = Shared(self.choice.limits(self.prices), self.judge or "")
-        outcomes: dict[str, PlayOutcome] = {}
-        with click.Context(click.Command("hepm"), info_name="hepm", obj=shared) as context:
-            for name, rows in benches.items():
-                remark(f"{self.paper.title}: {name}")
-                outcomes[name] = bench.invoke(bench.make_context("bench", self._words(name, rows), parent=context))
-                if outcomes[name].ending is not None:
-                    break
-        return outcomes
 
-    def _benches(self) -> Mapping[str, list[str]]:
-        """The benches to play, with their rows; those whose source is not given are left out."""
-        known = sorted({about["source"] for about in self.paper.benches.values() if "source" in about})
-        for name in self.sources:
-            there_are = ", ".join(known) or "it has none"
-            refuse(name not in known, "--source", f"{name!r} is no source of this paper: {there_are}")
-        playable: dict[str, list[str]] = {}
-        missing: dict[str, list[str]] = {}
-        for name, rows in self.paper.arms_of(self.tables).items():
-            lacking = self.paper.lacking(name, self.sources)
-            if lacking:
-                missing.setdefault(lacking, []).append(name)
-            else:
-                playable[name] = rows
-        for source, names in missing.items():
-            remark(f"{', '.join(names)} left out: give --source {source}=PATH")
-        if not playable:
-            needed = " ".join(f"--source {source}=PATH" for source in missing)
-            raise InputError(f"nothing can be played without {needed}.")
-        return playable
+def _playable(paper: Paper, tables: Sequence[PaperTable], sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """The benches that tables need, with their rows; those whose source is not given are left out."""
+    known = sorted({about["source"] for about in paper.benches.values() if "source" in about})
+    for name in sources:
+        there_are = ", ".join(known) or "it has none"
+        refuse(name not in known, "--source", f"{name!r} is no source of this paper: {there_are}")
+    playable: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
+    for name, rows in paper.arms_of(tables).items():
+        lacking = paper.lacking(name, sources)
+        if lacking:
+            missing.setdefault(lacking, []).append(name)
+        else:
+            playable[name] = rows
+    for source, names in missing.items():
+        remark(f"{', '.join(names)} left out: give --source {source}=PATH")
+    if not playable:
+        needed = " ".join(f"--source {source}=PATH" for source in missing)
+        raise InputError(f"nothing can be played without {needed}.")
+    return playable
 
-    def _words(self, name: str, rows: Sequence[str]) -> list[str]:
-        """One of the benches as words for `hepm bench`."""
-        from hepm.lab.bench.models import GOLD, NONE
 
-        model, folder = str(self.choice.model), self.folder / self.paper.name
-        # A model that is none writes nothing: lessons are then found by counting.
-        writer = "" if model in (GOLD, NONE) else model
-        places = {"{model}": writer, "{judge}": self.judge or writer, "{folder}": str(folder)}
-        given: Object = {"folder": folder / name, "budget": self.choice.budget}
-        given |= {"base_url": self.base_url, "prices": self.prices}
-        options = self.paper.options(name, small=self.small, sources=self.sources)
-        if "rounds" not in options:
-            given |= {"trials": self.trials, "arms": ",".join(rows)}
-        given |= options
-        words = [given.pop("env"), "--model", _filled(given.pop("model", ""), places) or model]
-        if self.dry_run:
-            words.append("--dry-run")
-        for key, value in given.items():
-            several = cast("list[object]", value) if isinstance(value, list) else [value]
-            for text in [_filled(one, places) for one in several if one is not None]:
-                if text:
-                    words += [f"--{key.replace('_', '-')}", text]
-        return words
+def _places(choice: ModelChoice, options: Object) -> dict[str, str]:
+    """What stands for the places in a file of tables."""
+    from hepm.lab.bench.models import GOLD, NONE
 
-    def _print(self, documents: Mapping[str, Object], *, as_json: bool) -> None:
-        tables: list[Object] = []
-        for table in self.tables:
+    # A model that is none writes nothing: lessons are then found by counting.
+    writer = "" if choice.model in (GOLD, NONE) else choice.model or ""
+    return {"model": writer, "judge": options["judge"] or writer, "folder": options["folder"].as_posix()}
+
+
+def _played(
+    paper: Paper, benches: Mapping[str, list[str]], choice: ModelChoice, sources: Mapping[str, str], options: Object
+) -> dict[str, PlayOutcome]:
+    """What the benches come to, each called as `hepm bench` is, up to the first that ends early."""
+    outcomes: dict[str, PlayOutcome] = {}
+    shared = Shared(choice.limits(options["prices"]), options["judge"] or "")
+    with click.Context(click.Command("hepm"), info_name="hepm", obj=shared) as context:
+        for name, rows in benches.items():
+            remark(f"{paper.title}: {name}")
+            given: Object = {"folder": options["folder"] / name, "budget": choice.budget}
+            given |= {part: options[part] for part in ("base_url", "prices")}
+            own = paper.options(name, small=options["small"], sources=sources)
+            if "rounds" not in own:
+                given |= {"trials": options["trials"], "arms": ",".join(rows)}
+            given |= own
+            given["model"] = own.get("model") or choice.model
+            words = [given.pop("env"), *["--dry-run"] * options["dry_run"]]
+            for key, value in given.items():
+                several = cast("list[object]", value) if isinstance(value, list) else [value]
+                for text in several:
+                    if text not in (None, ""):
+                        words += [f"--{key.replace('_', '-')}", str(text)]
+            outcomes[name] = bench.invoke(bench.make_context("bench", words, parent=context))
+            if outcomes[name].ending is not None:
+                break
+    return outcomes
+
+
+def _print(
+    paper: Paper, tables: Sequence[PaperTable], documents: Mapping[str, Object], model: str, *, as_json: bool
+) -> None:
+    """The tables, and what broke off in the benches."""
+    if as_json:
+        known: list[Object] = []
+        for table in tables:
             about: Object = {"table": table.name, "title": table.title, "metrics": table.metrics}
-            tables.append(about | {"rows": table.rows(documents)})
-        if as_json:
-            print_json({"paper": self.paper.name, "tables": tables, "benches": documents})
-            return
-        for table, known in zip(self.tables, tables, strict=True):
-            title = f"{self.paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
-            # Apart from the table, which may be narrower.
-            print_parts(["", title, _shown(known["rows"], str(self.choice.model))])
-        for name, document in documents.items():
-            failed = document.get("failed", {})
-            for run, reason in list(failed.items())[:1]:
-                tell(f"{name}: {count_of(len(failed), 'run')} broke off ({run}): {reason}")
-
-
-def _filled(value: object, places: Mapping[str, str]) -> str:
-    """The value of an option as text, with what its places hold."""
-    text = str(value)
-    for place, filling in places.items():
-        text = text.replace(place, filling)
-    return text
+            known.append(about | {"rows": table.rows(documents)})
+        print_json({"paper": paper.name, "tables": known, "benches": documents})
+        return
+    for table in tables:
+        title = f"{paper.title}, {table.printed_name}: {table.title} ({' / '.join(table.metrics)})"
+        # Apart from the table, which may be narrower.
+        print_parts(["", title, _shown(table.rows(documents), model)])
+    for name, document in documents.items():
+        failed = document.get("failed", {})
+        for run, reason in list(failed.items())[:1]:
+            tell(f"{name}: {count_of(len(failed), 'run')} broke off ({run}): {reason}")
 
 
 def _list(known: Sequence[Paper], *, as_json: bool) -> None:

@@ -55,6 +55,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from hepm.errors import InputError, NotFoundError
@@ -71,8 +72,6 @@ Records: TypeAlias = Mapping[str, Object]
 PAPERS: Final = ("h-epm", "prime", "evolver", "multisessioncollab")
 ALIASES: Final = {"msc": "multisessioncollab"}
 _REFERENCE: Final = "off"  # the arm that differences are to
-_BENCH_ONLY: Final = ("small", "after")
-"""Keys of a bench that are no options of `hepm bench`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,23 +94,6 @@ class TablePart:
     def benches(self) -> Sequence[str]:
         """Those that make its rows."""
         return self.mean_of or (self.bench,)
-
-    def figures(self, model: str, row: str, metrics: int) -> list[float | None]:
-        """What was published of a row; None for what was not."""
-        figure: Any = self.published[model][list(self.rows).index(row)]
-        if metrics == 1:
-            return [figure]
-        return list(figure)
-
-    def ours(self, row: str, metrics: Sequence[str], documents: Records) -> list[float | None]:
-        """What our benches measured of a row, in the mean; None for what some of them lack."""
-        records = [records_of(documents.get(bench, {})).get(row, {}) for bench in self.benches]
-        means: list[float | None] = []
-        for metric in metrics:
-            values = [value_of(record, metric) for record in records]
-            found = [value for value in values if value is not None]
-            means.append(fmean(found) if len(found) == len(values) else None)
-        return means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,16 +119,23 @@ class PaperTable:
         return f"table {self.name}"
 
     def rows(self, documents: Records) -> list[Object]:
-        """Its rows, with what our benches measured, and what was published, by model.
+        """Its rows, with what our benches measured, in the mean, and what was published, by model; None for no figure.
 
         Args:
             documents: The JSON of the benches, by name.
         """
         rows: list[Object] = []
         for part in self.parts:
-            for row, name in part.rows.items():
-                published = {model: part.figures(model, row, len(self.metrics)) for model in part.published}
-                ours = part.ours(row, self.metrics, documents)
+            benches = [records_of(documents.get(bench, {})) for bench in part.benches]
+            for number, (row, name) in enumerate(part.rows.items()):
+                ours: list[float | None] = []
+                for metric in self.metrics:
+                    values = [value_of(records.get(row, {}), metric) for records in benches]
+                    ours.append(None if None in values else fmean(cast("list[float]", values)))
+                published: Object = {}
+                for model, figures in part.published.items():
+                    several = isinstance(figures[number], list)
+                    published[model] = figures[number] if several else [figures[number]]
                 rows.append({"part": part.label, "row": row, "name": name, "ours": ours, "published": published})
         return rows
 
@@ -171,8 +160,6 @@ class Paper:
             NotFoundError: there is none of a name.
             InputError: a named one is not made with a model.
         """
-        if not names:
-            return [table for table in self.tables if table.state == "model"]
         known = {table.name: table for table in self.tables}
         unknown = [name for name in names if name not in known]
         if unknown:
@@ -181,11 +168,11 @@ class Paper:
         for table in found:
             if table.state != "model":
                 raise InputError(f"{table.printed_name} of {self.title} {STATES[table.state]}: {table.by}")
-        return found
+        return found or [table for table in self.tables if table.state == "model"]
 
     def arms_of(self, tables: Sequence[PaperTable]) -> dict[str, list[str]]:
         """The benches that tables need, in the order they are played, each with the rows that are read off it."""
-        needed: dict[str, list[str]] = {}
+        needed: dict[str, dict[str, None]] = {}
         for table in tables:
             for part in table.parts:
                 # "notes 3": session 3 of an arm.
@@ -193,34 +180,33 @@ class Paper:
                 if "difference" in str(table.metrics):
                     arms.insert(0, _REFERENCE)
                 for bench in part.benches:
-                    first = self.benches[bench].get("after")
-                    if first is not None:
-                        needed.setdefault(first, [])
-                    needed[bench] = [*dict.fromkeys([*needed.get(bench, ()), *arms])]
-        return needed
+                    first = self.benches[bench].get("after", bench)
+                    needed.setdefault(first, {})
+                    needed[bench] = needed.get(bench, {}) | dict.fromkeys(arms)
+        return {bench: list(arms) for bench, arms in needed.items()}
 
     def lacking(self, bench: str, sources: Collection[str]) -> str:
         """A source that a bench needs, or what it is played after, and that is not given; "" for none."""
-        first = self.benches[bench].get("after", bench)
-        for name in (first, bench):
+        for name in (self.benches[bench].get("after", bench), bench):
             source = self.benches[name].get("source", "")
             if source and source not in sources:
                 return source
         return ""
 
-    def options(self, bench: str, *, small: bool, sources: Mapping[str, str] | None = None) -> Object:
-        """The options of `hepm bench` for one of them, as the file gives them, with its source."""
-        given = dict(self.benches[bench])
-        path = (sources or {}).get(given.pop("source", ""))
-        if path is not None:
-            given["source"] = path
+    def options(self, bench: str, *, small: bool, sources: Mapping[str, str]) -> Object:
+        """The options of `hepm bench` for one of them, with the source that is given for it."""
+        about = self.benches[bench]
+        given = about | {"source": sources.get(about.get("source", ""))}
         if small:
-            given |= given.get("small", {})
-        return {name.replace("-", "_"): value for name, value in given.items() if name not in _BENCH_ONLY}
+            given |= about.get("small", {})
+        return {name.replace("-", "_"): value for name, value in given.items() if name not in ("small", "after")}
 
 
-def find_paper(name: str) -> Paper:
+def find_paper(name: str, places: Mapping[str, str] = MappingProxyType({})) -> Paper:
     """A paper by its name or alias, or the tables of a TOML file of your own.
+
+    Args:
+        places: What stands for {model}, {judge} and {folder}.
 
     Raises:
         NotFoundError: there is no such file.
@@ -234,33 +220,31 @@ def find_paper(name: str) -> Paper:
     try:
         # TOML has no null: nan stands for a figure that was not published.
         text = file.read_text("utf-8")
+        for place, filling in places.items():
+            text = text.replace(f"{{{place}}}", filling)
         document = tomllib.loads(text, parse_float=lambda value: None if value == "nan" else float(value))
-        return _read(file.stem, document)
+        benches: Records = document.get("bench", {})
+        tables: list[PaperTable] = []
+        for record in cast("list[Object]", document["table"]):
+            parts = [TablePart(**part) for part in record.pop("part", ())]
+            unknown = {bench for part in parts for bench in part.benches} - {*benches}
+            if unknown:
+                raise ValueError(f"table {record['name']} names the bench {', '.join(unknown)}, which is none")
+            tables.append(PaperTable(**record, parts=parts))
+        return Paper(name=file.stem, title=document["title"], benches=benches, tables=tables)
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(
             f"{file} holds no tables as `hepm.lab.papers` describes them: {type(error).__name__}: {error}."
         ) from error
 
 
-def _read(name: str, document: Object) -> Paper:
-    tables: list[PaperTable] = []
-    benches: Records = document.get("bench", {})
-    for record in cast("list[Object]", document["table"]):
-        parts = [TablePart(**part) for part in record.pop("part", ())]
-        for part in parts:
-            unknown = {*part.benches} - {*benches}
-            if unknown:
-                raise ValueError(f"table {record['name']} names the bench {', '.join(unknown)}, which is none")
-        tables.append(PaperTable(**record, parts=parts))
-    return Paper(name=name, title=document["title"], benches=benches, tables=tables)
-
-
 def records_of(document: Object) -> Records:
-    """The records of a bench's JSON that rows name: arms and their sessions, or rounds."""
-    records: dict[str, Object] = dict(document.get("arms", {}))
-    for arm, record in document.get("arms", {}).items():
-        for number, means in enumerate(record.get("sessions", ()), 1):
-            records[f"{arm} {number}"] = means
+    """The records of a bench's JSON that rows name: arms and their sessions with their measures, or rounds."""
+    records: dict[str, Object] = {}
+    for arm, scores in document.get("arms", {}).items():
+        records[arm] = scores | scores["measures"]
+        for number, measures in enumerate(scores["sessions"], 1):
+            records[f"{arm} {number}"] = measures
     for report in document.get("rounds", ()):
         records[str(report["number"])] = report
     return records
@@ -268,9 +252,8 @@ def records_of(document: Object) -> Records:
 
 def value_of(record: Object, metric: str) -> float | None:
     """What a row reads off its record; None where it has none."""
-    measures: Object = record.get("measures", record)
-    value: Any = measures if metric.partition(".")[0] in measures else record
-    keys = [metric] if metric in measures else metric.split(".")
-    for key in keys:
+    value: Any = record
+    # The name of a measure may have a dot of its own: "entropy.before".
+    for key in [metric] if metric in record else metric.split("."):
         value = cast("Object", value or {}).get(key)
     return cast("Object", value)["value"] if isinstance(value, dict) else value

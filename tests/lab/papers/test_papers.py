@@ -43,7 +43,7 @@ def test_each_table_is_made_of_benches_arms_and_options_that_exist(name: str) ->
     options = {parameter.name for parameter in bench.params}
     for small in (False, True):
         for known in paper.benches:
-            assert {*paper.options(known, small=small)} <= options
+            assert {*paper.options(known, small=small, sources={})} <= options
     for table in paper.tables:
         for part in table.parts:
             for known in part.benches:
@@ -52,10 +52,10 @@ def test_each_table_is_made_of_benches_arms_and_options_that_exist(name: str) ->
                     find_arms([row.partition(" ")[0] for row in part.rows], trials=2, known=USER_ARMS)
                 elif "rounds" not in about:
                     find_arms(part.rows, trials=2)
-            for model in part.published:
-                assert len(part.published[model]) == len(part.rows)
-                for row in part.rows:
-                    assert len(part.figures(model, row, len(table.metrics))) == len(table.metrics)
+            assert all(len(figures) == len(part.rows) for figures in part.published.values())
+        for row in table.rows({}):
+            assert row["ours"] == [None] * len(table.metrics)
+            assert all(len(figures) == len(table.metrics) for figures in row["published"].values())
 
 
 def test_all_tables_are_listed_with_their_state_and_one_that_cannot_be_run_says_why() -> None:
