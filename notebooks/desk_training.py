@@ -21,7 +21,8 @@ from hepm.lab.desks import service_desk
 from hepm.lab.desks.service_desk import CHECKS, CLOSINGS, LOOKUPS, Desk
 from hepm.lab.desks.service_desk import DeskRun as Trouble
 from hepm.lab.environments import Task, ToolFailed, tool_schema
-from hepm.lab.environments.island import paragraphs, questions
+from hepm.lab.environments.question_files import read_files
+from hepm.lab.environments.questions import ISLAND
 from hepm.lab.rl.dialect import Framed, ModelReply
 from hepm.lab.rl.formats import Sampled, ToolCalls
 from hepm.lab.rl.rollout import Attempt, Generate, Player, Rollout
@@ -106,8 +107,9 @@ class TagDialect(WordDialect):
 
     def __init__(self) -> None:
         super().__init__()
-        texts = [f"{one.title} {one.text}" for one in paragraphs()]
-        texts += [" ".join((one.text, *one.answers, *one.searches)) for one in questions()]
+        asked, paragraphs = read_files(ISLAND)
+        texts = [f"{one.title} {one.text}" for one in paragraphs]
+        texts += [" ".join((one.text, *one.answers, *one.searches)) for one in asked]
         texts += _THOUGHTS
         known = {word for text in texts for word in _TAG_OR_WORD.findall(text)}
         tags = [mark for tag in TAGS for mark in (f"<{tag}>", f"</{tag}>")]

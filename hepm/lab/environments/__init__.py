@@ -165,8 +165,8 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     makers["users-played"] = partial(collaboration.UsersEnvironment, source)
     makers["functions"] = functions.HiddenFunctions
     makers["recorded"] = partial(recorded.RecordedRuns, source)
-    for name in ("questions", "questions-files"):
-        makers[name] = partial(questions.QuestionEnvironment, name, source)
+    makers["questions"] = partial(questions.QuestionEnvironment, "questions", questions.ISLAND)
+    makers["questions-files"] = partial(questions.QuestionEnvironment, "questions-files", source)
     return makers
 
 

@@ -7,12 +7,11 @@ import ast
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias, cast
 
 from hepm.errors import InputError
-from hepm.lab.environments.island import AskedQuestion, Paragraph
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -23,20 +22,73 @@ _ANSWERS: Final = ("golden_answers", "answers", "answer", "Answer", "possible_an
 _ALIASES: Final = ("aliases", "Aliases", "answer_aliases")
 _PARAGRAPH: Final = ("text", "paragraph_text")
 _FORMATS: Final = "JSON, JSON lines, CSV or TSV, as published (docs/reference/environments.md)"
+CORPUS: Final = "corpus="
+"""Marks the files of a corpus among those of questions."""
 
 csv.field_size_limit(2**24)  # characters; a cell of paragraphs is longer than the usual 131,072
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A title and a text."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """A question with its right answers.
+
+    Attributes:
+        kind: What kind of question it is; "" if unknown.
+        split: "train" or "test".
+        searches: Those that lead to the answer, in order; only our own questions have them.
+    """
+
+    id: str
+    text: str
+    answers: tuple[str, ...]
+    kind: str
+    split: str
+    searches: tuple[str, ...]
+
+
+def read_files(source: str) -> tuple[list[AskedQuestion], list[Paragraph]]:
+    """The questions of files, separated by commas, and the paragraphs to search: those of a corpus, "corpus=FILE", or
+    else the questions' own.
+
+    Raises:
+        InputError: no file of questions is named, or one cannot be read.
+    """
+    asked: list[AskedQuestion] = []
+    given: list[Paragraph] = []
+    corpus: list[Paragraph] = []
+    for name in filter(None, source.split(",")):
+        if name.startswith(CORPUS):
+            corpus += read_corpus(Path(name.removeprefix(CORPUS)))
+        else:
+            of_file, beside = read_questions(Path(name))
+            asked += of_file
+            given += beside
+    if not asked:
+        raise InputError(
+            "questions-files needs files of questions: name them by --source, separated by commas, and a corpus to "
+            f"search as {CORPUS}FILE."
+        )
+    return asked, corpus or given
 
 
 def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
     """The questions of a file, in order, and the paragraphs that it gives with them; none for most formats.
 
-    A file is of the train split if its name says so ("hotpot_train_v1.1.json"), else of the test split.
+    A record without a split is of the train split if the file's name says so ("hotpot_train_v1.1.json"), else of the
+    test split.
 
     Raises:
         InputError: it cannot be read, or a record has no question or no answer.
     """
-    # The formats do not say it in the records.
-    split = "train" if "train" in file.name.lower() else "test"
+    of_file = "train" if "train" in file.name.lower() else "test"
     questions: list[AskedQuestion] = []
     given: list[Paragraph] = []
     for number, record in enumerate(_records(file), 1):
@@ -46,7 +98,8 @@ def read_questions(file: Path) -> tuple[list[AskedQuestion], list[Paragraph]]:
             raise InputError(f"record {number} of {file} has no question or no answer: expected {_FORMATS}.")
         # With the name of the file: several files may number their questions from 1.
         id = f"{file.stem}-{_first(record, _ID) or number}"
-        questions.append(AskedQuestion(id, text, answers, str(record.get("type") or ""), split))
+        kind, split = str(record.get("type") or ""), record.get("split") or of_file
+        questions.append(AskedQuestion(id, text, answers, kind, split, tuple(record.get("searches") or ())))
         given += _paragraphs_of(record)
     return questions, given
 
@@ -80,40 +133,32 @@ def _records(file: Path) -> Iterator[Record]:
 
 def _rows(lines: TextIO) -> Iterator[Record]:
     """Rows by their header. A file without one has a question and a list of answers in each (DPR's of NQ)."""
-    mark = ","
-    if "\t" in lines.readline():
-        mark = "\t"
+    first = lines.readline()
     lines.seek(0)
+    mark = "\t" if "\t" in first else ","
+    names = None
+    if not {*next(csv.reader([first], delimiter=mark))} & {*_TEXT, *_PARAGRAPH}:
+        names = ("question", "answers")
     # The reader splits at line ends alone: a question of TriviaQA has other marks that `str.splitlines` splits at.
-    rows = filter(None, csv.reader(lines, delimiter=mark))
-    header = next(rows, list[str]())
-    if {*header} & {*_TEXT, *_PARAGRAPH}:
-        for row in rows:
-            yield dict(zip(header, row, strict=False))
-        return
-    # A list as Python writes it: "['Paris', 'paris']".
-    for question, answers, *_ in chain([header], rows):
-        yield {"question": question, "answers": ast.literal_eval(answers)}
+    yield from csv.DictReader(lines, names, delimiter=mark)
 
 
 def _first(record: Record, names: Sequence[str]) -> Any:
     return next((record[name] for name in names if record.get(name) not in (None, "")), None)
 
 
-def _answers(record: Record) -> Iterator[str]:
+def _answers(record: Record) -> list[str]:
     """The answers and their aliases."""
     given: Any = _first(record, _ANSWERS)
-    if isinstance(given, str) and given.startswith("["):  # PopQA: a list as text
-        given = json.loads(given)
     if isinstance(given, dict):  # TriviaQA: {"Value": "Paris", "Aliases": [...]}
-        yield from _answers(cast("Record", given))
-        given = None
-    values: list[Any] = [given]
-    if isinstance(given, list):
-        values = cast("list[Any]", given)
-    for answer in (*values, *(_first(record, _ALIASES) or ())):
-        if str(answer or "").strip():
-            yield str(answer)
+        return _answers(cast("Record", given))
+    if isinstance(given, str) and given.startswith("["):
+        try:
+            given = json.loads(given)  # PopQA
+        except ValueError:
+            given = ast.literal_eval(given)  # DPR: "['Paris', 'paris']"
+    values = cast("list[Any]", given) if isinstance(given, list) else [given]
+    return [str(answer) for answer in (*values, *(_first(record, _ALIASES) or ())) if str(answer or "").strip()]
 
 
 def _paragraphs_of(record: Record) -> Iterator[Paragraph]:

@@ -1,6 +1,7 @@
 """Question answering over a corpus that the agent searches, as EvolveR measures it (4, A.2): exact match and F1.
 
-The questions and the corpus come from files, or are our own (`hepm.lab.environments.island`).
+The questions and the corpus come from files. Our own are about an island that does not exist, and need several of its
+paragraphs: no model has read of it, so that a right answer was found by searching.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import Any, Final
 from hepm.errors import InputError, MissingExtraError
 from hepm.lab.environments import Schema, Task, ToolFailed, tool_schema
 from hepm.lab.environments.answers import exact_match, f1
-from hepm.lab.environments.island import AskedQuestion, Paragraph, paragraphs, questions
-from hepm.lab.environments.question_files import read_corpus, read_questions
+from hepm.lab.environments.question_files import CORPUS, AskedQuestion, Paragraph, read_files
 from hepm.types import ToolCall, Turn
 
 FOUND: Final = 3
 """k_d, the paragraphs that a search gives (EvolveR, A.2)."""
-CORPUS: Final = "corpus="
-"""Marks the files of a corpus among those of questions."""
+_DATA: Final = Path(__file__).parent / "data"
+ISLAND: Final = f"{_DATA / 'island.jsonl'},{CORPUS}{_DATA / 'island-corpus.jsonl'}"
+"""Our own: 40 questions of five kinds, of each kind the last three for testing, over 120 paragraphs."""
 SEARCH: Final = "search"
 _SYSTEM: Final = (
     "Answer the user's question. Search the corpus as often as you need: what you know by heart may be wrong there. A "
@@ -118,21 +119,17 @@ class QuestionEnvironment:
     """Questions over a corpus. Both are read when they are first needed.
 
     Args:
-        name: "questions" for 40 of our own over 120 paragraphs, or "questions-files".
-        source: Files of questions, separated by commas, over their own paragraphs or a corpus, say
-            "dev.json,corpus=wiki.jsonl".
+        source: See `read_files`: "dev.json,corpus=wiki.jsonl".
     """
 
-    def __init__(self, name: str, source: str = "") -> None:
+    def __init__(self, name: str, source: str) -> None:
         self.name = name
         self._source = source
         self._lock = Lock()
 
     @cached_property
     def _contents(self) -> tuple[Sequence[AskedQuestion], Sequence[Paragraph]]:
-        if self.name == "questions":
-            return questions(), paragraphs()
-        return _from_files(self._source)
+        return read_files(self._source)
 
     @cached_property
     def _corpus(self) -> Corpus:
@@ -162,22 +159,3 @@ class QuestionEnvironment:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def _from_files(source: str) -> tuple[Sequence[AskedQuestion], Sequence[Paragraph]]:
-    asked: list[AskedQuestion] = []
-    given: list[Paragraph] = []
-    corpus: list[Paragraph] = []
-    for name in filter(None, source.split(",")):
-        if name.startswith(CORPUS):
-            corpus += read_corpus(Path(name.removeprefix(CORPUS)))
-            continue
-        of_file, beside = read_questions(Path(name))
-        asked += of_file
-        given += beside
-    if not asked:
-        raise InputError(
-            "questions-files needs files of questions: name them by --source, separated by commas, and a corpus to "
-            f"search as {CORPUS}FILE."
-        )
-    return asked, corpus or given

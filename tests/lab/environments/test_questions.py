@@ -15,12 +15,13 @@ from hepm.errors import InputError
 from hepm.lab.bench.folder import Folder, Key
 from hepm.lab.environments import ToolFailed, find_environment
 from hepm.lab.environments.answers import exact_match, f1
-from hepm.lab.environments.island import paragraphs, questions
-from hepm.lab.environments.question_files import read_corpus, read_questions
-from hepm.lab.environments.questions import Corpus
+from hepm.lab.environments.question_files import read_corpus, read_files, read_questions
+from hepm.lab.environments.questions import ISLAND, Corpus
 from hepm.lab.rl.sft import COLD_START, cold_start
 from tests.faults.command import Answer, quick
 from tests.loopback import Loopback, Reply, Request, completion
+
+QUESTIONS, PARAGRAPHS = read_files(ISLAND)
 
 
 def test_an_answer_matches_without_case_articles_and_punctuation():
@@ -41,11 +42,11 @@ def test_f1_weighs_the_words_that_are_shared():
 def test_the_island_has_120_paragraphs_and_40_questions_whose_searches_end_at_the_answer():
     environment = find_environment("questions")
     tasks = environment.tasks()
-    assert (len(paragraphs()), len({one.title for one in paragraphs()}), len(tasks)) == (120, 120, 40)
+    assert (len(PARAGRAPHS), len({one.title for one in PARAGRAPHS}), len(tasks)) == (120, 120, 40)
     assert sorted({(task.split) for task in tasks}) == ["test", "train"]
-    asked = questions()
+    asked = QUESTIONS
     assert len({one.id for one in asked}) == 40
-    corpus = Corpus(paragraphs())
+    corpus = Corpus(PARAGRAPHS)
     for one in asked:
         titles = [corpus.search(query)[0].title for query in one.searches]
         assert titles == list(one.searches)
@@ -142,7 +143,7 @@ def test_files_are_named_by_source_and_a_name_with_train_is_the_train_split(tmp_
 
 # Agents: with tags and with tool calls, each with search of principles and without (EvolveR, table 3).
 
-_KNOWN = {one.text: one for one in questions()}
+_KNOWN = {one.text: one for one in QUESTIONS}
 
 
 def solver(request: Request) -> Reply:
@@ -215,7 +216,7 @@ def test_baselines_that_need_no_training_differ_in_how_they_come_to_knowledge(
 ) -> None:
     loopback.script = baseline
     known = ("--model", "small", "--base-url", loopback.url, "--folder", str(tmp_path / "folder"), "--json")
-    answer = quick("bench", "questions", *known, "--arms", ",".join(BASELINES), "--tasks", "designer-town-5")
+    answer = quick("bench", "questions", *known, "--arms", ",".join(BASELINES), "--tasks", "island-designer-town-5")
     assert answer.code == 0, answer.err
     assert {name: arm["measures"]["success"]["value"] for name, arm in answer.json["arms"].items()} == dict.fromkeys(
         BASELINES, 1
@@ -224,7 +225,7 @@ def test_baselines_that_need_no_training_differ_in_how_they_come_to_knowledge(
     with Folder(tmp_path / "folder", {}) as folder:
         runs = folder.runs()
         for name in BASELINES:
-            ended[name] = runs[Key(name, "designer-town-5", 0)]
+            ended[name] = runs[Key(name, "island-designer-town-5", 0)]
     requests: dict[str, list[Any]] = {name: [] for name in BASELINES}
     for request in loopback.requests:
         body: Any = request.body
@@ -242,7 +243,7 @@ def test_baselines_that_need_no_training_differ_in_how_they_come_to_knowledge(
         "direct": 1, "cot": 1, "rag": 1, "ircot": 3, "search-o1": 5,
     }  # fmt: skip
     searches = {name: [call.arguments["query"] for call in one.run.calls()] for name, one in ended.items()}
-    asked = next(one for one in questions() if one.id == "designer-town-5")
+    asked = next(one for one in QUESTIONS if one.id == "island-designer-town-5")
     assert searches["direct"] == searches["cot"] == []
     assert searches["rag"] == [asked.text]
     assert searches["ircot"] == [asked.text, *(f"{query} may tell." for query in asked.searches)]
@@ -309,7 +310,7 @@ def test_react_is_told_to_think_before_each_call_and_has_no_memory(benched: Any)
 def test_a_search_of_memory_is_no_call_of_the_run_and_is_credited(benched: Any):
     place, _, _ = benched
     with Folder(place / "folder", {}) as folder:
-        ended = folder.runs()[Key("tagged", "designer-town-5", 0)]
+        ended = folder.runs()[Key("tagged", "island-designer-town-5", 0)]
     assert [call.name for call in ended.run.calls()] == ["search", "search"]
     assert ended.facts.lessons
 
