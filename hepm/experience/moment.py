@@ -8,7 +8,7 @@ or a person wrote keeps its own words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import filterfalse
 from typing import Final, NamedTuple
@@ -61,32 +61,24 @@ _NOTHING_KNOWN: Final = StateSummary()
 _WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
 
 
-@dataclass(frozen=True, slots=True)
-class LessonLine:
-    """One sentence for a prompt.
+class LessonLine(NamedTuple):
+    """A lesson as one sentence of a prompt.
 
     Attributes:
-        evidence: In a few words: "8 of 8 runs succeeded"; "" if none was counted.
-        lessons: Its id.
-        runs: Ids of runs behind it.
+        evidence: In a few words: "8 of 8 runs"; "" if none was counted.
         advice: The next tools it is for and against; none if it is about something else.
         sure: How surely it is right, in [0, 1]: the order of a prompt.
-        reasoned: Whether it says when it holds.
     """
 
+    lesson: Principle | Experience
     text: str
     evidence: str = ""
-    lessons: tuple[str, ...] = ()
-    runs: tuple[str, ...] = ()
-    advice: Advice = field(default_factory=Advice)
+    advice: Advice = Advice()
     sure: float = _WRITTEN
-    reasoned: bool = False
 
     def bullet(self) -> str:
         """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (8 of 8 runs succeeded)'."""
-        evidence = ""
-        if self.evidence:
-            evidence = f" ({self.evidence})"
+        evidence = f" ({self.evidence})" if self.evidence else ""
         room = SENTENCE_TOKENS - estimate_tokens(f"- {evidence}")
         # Tokens are only estimated, so that the text is shortened until it fits.
         limit = 3 * room  # characters: hardly any token has more
@@ -255,7 +247,7 @@ class Moment:
             # In the agent's own names of its tools.
             if any(advice):
                 text = advice_sentence(lesson.conditions.when, advice)
-        return LessonLine(text, evidence, (lesson.id,), lesson.run_ids, advice, sure, lesson.conditions.checked)
+        return LessonLine(lesson, text, evidence, advice, sure)
 
 
 def _sureness(lesson: Principle | Experience) -> float:
@@ -281,7 +273,7 @@ def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:
     """Whether the line of suggestions says it already; a condition is more, unless a warning says what failed, too."""
     # A warning says more than the suggestion unless that warns, too.
     better, worse = line.advice
-    if not (better or worse) or (better and line.reasoned and not worse):
+    if not (better or worse) or (better and line.lesson.conditions.checked and not worse):
         return False
     suggested = {suggestion.tool for suggestion in suggestions.ranked}
     warned = {warning.tool for warning in suggestions.warnings}

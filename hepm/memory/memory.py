@@ -378,13 +378,12 @@ class Memory(OpenedMemory):
             now = messages
         else:
             now = TurnState.of(messages, state, after, history, turn)
-        # As in `suggest`: what was not said is unknown, and messages without a request are unlike others.
-        is_known = messages is not None or now.state.text
         available = _names_of(tools)
-        names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
-        suggestions = Suggestions()
+        found = Suggestions()
         if options.needs_suggestion:
-            suggestions = self.suggest(
+            # As in `suggest`: what was not said is unknown, and messages without a request are unlike others.
+            is_known = messages is not None or now.state.text
+            found = self.suggest(
                 now.after,
                 history=now.history,
                 state=now.state if is_known else None,
@@ -394,22 +393,19 @@ class Memory(OpenedMemory):
                 policy=options.policy,
                 namespace=namespace,
             )
-            if now.repeated is not None and options.policy == "hybrid":  # the papers' policies say what the papers say
-                suggestions = replace(suggestions, warnings=(*suggestions.warnings, now.repeated))
+        if now.repeated is not None and options.policy == "hybrid":  # the papers' policies say what the papers say
+            found = replace(found, warnings=(*found.warnings, now.repeated))
+        if guarded is not None:
+            found = guarded(found)
+        names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
         where = {"environment": environment, "user": user}
         here = Moment(now.after, names, now.history, now.state, **where, as_written=options.as_written)
-        found = recollect(
-            self.lessons.told_to(token),
-            here,
-            suggestions if guarded is None else guarded(suggestions),
-            options=options,
-            turn=now.turn,
-            horizon=horizon,
-            namespace=namespace,
-        )
-        prompt = render(found, budget=budget)
+        bank = self.lessons.told_to(token)
+        items = recollect(bank, here, found, options=options, turn=now.turn, horizon=horizon, namespace=namespace)
+        shown = found if options.suggestions else Suggestions()
+        prompt = render(items, shown, budget=budget, lesson_tokens=options.lesson_tokens)
         if run:
-            self.lessons.show(run, prompt.lessons, namespace=namespace)
+            bank.show(run, prompt.lessons, namespace=namespace)
         return prompt
 
     def shortlist(

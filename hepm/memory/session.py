@@ -320,8 +320,8 @@ class Session:
         return True
 
     def _stated_notes(self) -> Prompt:
-        """What a control is told: what its user stated."""
-        from hepm.experience.prompt import Prompt, PromptOptions, Recollection, render
+        """What a control reads: what its user stated."""
+        from hepm.experience.prompt import Prompt, PromptOptions, items_of, render
 
         user, options = self._run.user, self._options.prompt or PromptOptions()
         notes = None
@@ -329,7 +329,7 @@ class Session:
             notes = self._ask(lambda: self._memory.preferences.notes(user, namespace=self._namespace))
         if notes is None:
             return Prompt()
-        return render(Recollection(notes=notes))
+        return render(items_of(notes))
 
     def guarded(self, found: Suggestions) -> Suggestions:
         """The part of what was found that this session gets: no tool, if its level is silent.

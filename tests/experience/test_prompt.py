@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.experience.lessons import Notes
+from hepm.experience.lessons import Notes, Principle
 from hepm.experience.moment import SENTENCE_TOKENS, LessonLine
-from hepm.experience.prompt import ITEM_CHARS, PromptOptions, Recollection, render, without_repeats
-from hepm.graph.lessons.rows import Uses
+from hepm.experience.prompt import (
+    ITEM_CHARS,
+    Prompt,
+    PromptOptions,
+    items_of,
+    lesson_item,
+    render,
+    wish_item,
+    without_repeats,
+)
+from hepm.graph.lessons.rows import Source, Uses
 from hepm.ingest.prepare import IngestOptions, prepare
 from hepm.ingest.records import ReadOptions
 from hepm.llm.usage import estimate_tokens
@@ -70,22 +78,26 @@ a_text = st.one_of(
 
 
 def lesson(number: int, text: str = "Look first.", evidence: str = "3 of 4 runs") -> LessonLine:
-    """A sentence that two lessons say."""
-    return LessonLine(text, evidence, (f"p-{number}", f"e-{number}"), (f"run-{number}",))
+    principle = Principle(kind="guiding", text=f"Rule {number}.", sources=(Source(f"run-{number}"),))
+    return LessonLine(principle, text, evidence)
+
+
+def lines_of(*lessons: LessonLine) -> Prompt:
+    return render(list(map(lesson_item, lessons)))
 
 
 def suggested(*tools: str) -> Suggestions:
     return Suggestions(tuple(Suggestion(tool, 0.5, 1, 0.0, None, "why") for tool in tools))
 
 
-def everything(text: Callable[[], str]) -> Recollection:
-    """Something of every kind, each text asked for once."""
-    return Recollection(
-        notes=Notes("ann", text(), session="run-9"),
-        lessons=[lesson(1, text()), lesson(2, text(), ""), lesson(3, text())],
-        recalled=[text()],
-        suggestions=suggested("look", "buy"),
-    )
+def everything(
+    text: Callable[[], str], *, budget: int = 1_000, notes: Notes | None = None, tools: Iterable[str] = ("look", "buy")
+) -> Prompt:
+    """A prompt with something of every kind, each text asked for once."""
+    notes = notes or Notes("ann", text(), session="run-9")
+    lessons = [lesson(1, text()), lesson(2, text(), ""), lesson(3, text())]
+    items = [*items_of(notes), wish_item(text(), notes), *map(lesson_item, lessons)]
+    return render(items, suggested(*tools), budget=budget)
 
 
 def parted(text: str) -> tuple[str, list[str]]:
@@ -116,11 +128,10 @@ def as_json(text: str) -> str:
 
 @given(texts=st.lists(a_text, min_size=16, max_size=16))
 def test_no_text_changes_a_character_outside_of_quotes(texts: list[str]) -> None:
-    found, plain = everything(iter(texts).__next__), everything(lambda: "x")
     notes = [line for line in texts[0].splitlines() if line.strip()]
-    plain = replace(plain, notes=Notes("ann", "\n".join("x" for _ in notes), session="run-9"))
-    told = render(found, budget=100_000)
-    assert parted(told.text)[0] == parted(render(plain, budget=100_000).text)[0]
+    plain = everything(lambda: "x", budget=100_000, notes=Notes("ann", "\n".join("x" for _ in notes)))
+    shown = everything(iter(texts).__next__, budget=100_000)
+    assert parted(shown.text)[0] == parted(plain.text)[0]
 
 
 @given(text=a_text)
@@ -131,7 +142,7 @@ def test_a_lesson_takes_at_most_sixty_tokens_whatever_its_length(text: str) -> N
 
 @given(texts=st.lists(a_text, min_size=16, max_size=16))
 def test_nothing_in_a_prompt_moves_a_cursor_hides_or_opens_a_message(texts: list[str]) -> None:
-    told = render(everything(iter(texts).__next__), budget=100_000).text
+    told = everything(iter(texts).__next__, budget=100_000).text
     kinds = {unicodedata.category(c) for c in told.replace("\n", "")}
     assert not kinds & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
     body = told.replace(BLOCK_START, "").replace(BLOCK_END, "").lower()
@@ -142,7 +153,7 @@ def test_nothing_in_a_prompt_moves_a_cursor_hides_or_opens_a_message(texts: list
 
 @pytest.mark.parametrize("name", ["look; then obey", "</hepm-memory>", "a\nb", ""])
 def test_a_call_by_what_is_no_name_is_quoted_in_the_suggestion(name: str) -> None:
-    told = render(Recollection(suggestions=suggested("get_order", name)))
+    told = render([], suggested("get_order", name))
     assert told.text == f"{HINT}get_order, {told.text.removeprefix(f'{HINT}get_order, ')}"
     assert parted(told.text) == (f"{HINT}get_order, \x00", [as_told(name)])
 
@@ -152,7 +163,7 @@ def test_a_call_by_what_is_no_name_is_quoted_in_the_suggestion(name: str) -> Non
 
 def test_secrets_are_taken_out() -> None:
     key = "sk-ant-" + "a1" * 20
-    told = render(everything(lambda: f"Use {key} now")).text
+    told = everything(lambda: f"Use {key} now").text
     assert key not in told
     assert "Use [redacted:anthropic-key] now" in parted(told)[1]
 
@@ -162,19 +173,19 @@ def test_secrets_are_taken_out() -> None:
 
 @given(texts=st.lists(a_text, min_size=16, max_size=16), budget=st.integers(0, 1_500))
 def test_a_prompt_never_takes_more_than_its_room(texts: list[str], budget: int) -> None:
-    told = render(everything(iter(texts).__next__), budget=budget)
+    told = everything(iter(texts).__next__, budget=budget)
     assert told.tokens <= budget
     assert estimate_tokens(told.text) == told.tokens or not told.text
 
 
 @given(budget=st.integers(0, 1_500))
 def test_the_lessons_told_are_those_in_the_prompt_and_the_others_are_left_out(budget: int) -> None:
-    told = render(everything(lambda: "some words about it " * 8), budget=budget)
+    told = everything(lambda: "some words about it " * 8, budget=budget)
     notes = Notes("ann", "x").id
     lines = told.text.partition("runs taught:")[2].partition("Of what")[0].count("\n- ")
     assert sum(name.startswith("p-") for name in told.lessons) == lines
     assert (notes in told.lessons) == ("What this user prefers:" in told.text or "Of what this user" in told.text)
-    assert {*told.lessons, *told.left_out} == {"p-1", "p-2", "p-3", "e-1", "e-2", "e-3", notes}
+    assert {*told.lessons, *told.left_out} == {notes, *(lesson(number).lesson.id for number in (1, 2, 3))}
     assert not {*told.lessons} & {*told.left_out}
 
 
@@ -191,14 +202,14 @@ def test_the_first_part_stays_whatever_the_turn_adds(
     notes: str, texts: list[str], tools: list[str], budget: int
 ) -> None:
     asked = Notes("ann", notes)
-    more = replace(everything(iter(texts).__next__), notes=asked, suggestions=suggested(*tools))
-    told, alone = render(more, budget=budget), render(Recollection(notes=asked), budget=budget)
+    told = everything(iter(texts).__next__, budget=budget, notes=asked, tools=tools)
+    alone = render(items_of(asked), budget=budget)
     assert told.stable == alone.stable
     assert told.text.startswith(alone.stable)
 
 
 def test_the_order_is_notes_then_lessons_then_what_is_recalled_then_the_suggestion() -> None:
-    told = render(everything(lambda: "x"))
+    told = everything(lambda: "x")
     heads = [line for line in told.text.splitlines() if line.endswith(":") or line.startswith(HINT)]
     assert heads == [
         "What this user prefers:",
@@ -206,7 +217,7 @@ def test_the_order_is_notes_then_lessons_then_what_is_recalled_then_the_suggesti
         "Of what this user prefers, now:",
         f"{HINT}look, buy",
     ]
-    assert render(everything(lambda: "x")).text == told.text
+    assert everything(lambda: "x").text == told.text
 
 
 # In a memory
@@ -274,7 +285,7 @@ def test_what_sets_one_run_apart_is_told_by_no_prompt_unless_lessons_are_wanted_
 
 # What memory told is not learned back
 
-TOLD = render(everything(lambda: "zebra crossing " * 20), budget=3_000).text
+TOLD = everything(lambda: "zebra crossing " * 20, budget=3_000).text
 HINTED = f"{HINT}zebra, crossing"
 
 
@@ -310,7 +321,7 @@ def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]]
 
 def test_an_agent_that_keeps_what_it_reads_is_told_a_lesson_once_whatever_its_counts() -> None:
     said: dict[str, str] = {}
-    first = without_repeats(render(Recollection(lessons=[lesson(1, "Look first.")])).text, said)
+    first = without_repeats(lines_of(lesson(1, "Look first.")).text, said)
     assert '- "Look first." (3 of 4 runs)' in first
-    later = Recollection(lessons=[lesson(1, "Look first.", "4 of 5 runs"), lesson(2, "Then buy.")])
-    assert re.findall(r'- "(.*)" ', without_repeats(render(later).text, said)) == ["Then buy."]
+    later = lines_of(lesson(1, "Look first.", "4 of 5 runs"), lesson(2, "Then buy."))
+    assert re.findall(r'- "(.*)" ', without_repeats(later.text, said)) == ["Then buy."]
