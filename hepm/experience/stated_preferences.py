@@ -12,25 +12,81 @@ _LONGEST: Final = 200  # characters of a sentence; longer ones are stories
 _READ: Final = 20_000  # characters of one message
 
 
-def _pattern(*parts: str) -> re.Pattern[str]:
-    return re.compile("|".join(parts), re.IGNORECASE)
-
-
 def _any(words: str) -> str:
     """One of these words, where "_" is a space or a hyphen."""
     return f"(?:{'|'.join(words.split())})".replace("_", "[- ]")
 
 
+def _filled(text: str) -> str:
+    """A pattern with its parts in place of their names: "<each> <part>"."""
+    return re.sub(r"<([a-z]+)>", lambda name: _filled(_PARTS[name[1]]), text)
+
+
+def _pattern(*parts: str) -> re.Pattern[str]:
+    return re.compile(_filled("|".join(parts)), re.IGNORECASE)
+
+
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|^>.*$", re.DOTALL | re.MULTILINE)
 SENTENCE_END: Final = re.compile(r"(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<=[.!?])\s+|\n+")
+_PARTS: Final = {
+    "language": LANGUAGE,
+    "i": r"^(?:(?:as|like) )?i(?:'ve| have|'d| had)? (?:\w+ )?",
+    "answer": r"(?:answer|response|reply|explanation|introduction|message|sentence)",
+    "manner": r"(?:(?:your|long|short(?:er)?|brief|concise|fewer|one) (?:\w+ )?<answer>s?|(?:answers|responses|replies|"
+    r"explanations|introductions|preambles?|pleasantries|small talk|filler|disclaimers?|jargon|slang|technical terms|"
+    r"emojis?|emoticons?|exclamation marks?|bullets?|bullet[- ]?points?|bulleted lists?|headings|markdown|"
+    r"in (?:a )?tables?|walls? of text|"
+    r"(?:\d+|one|two|three|four|five|few|short) (?:sentences?|words|lines?|paragraphs?)(?! (?:about|of|on))|"
+    r"(?:in|to) <language>|step[- ]by[- ]step|\w+ (?:steps?|things?|questions?|options?) at a time|numbered steps|"
+    r"metric|imperial|celsius|fahrenheit|(?:12|24)-hour (?:time|clock|format)|"
+    r"(?:plain|simpler?|easy|everyday|shorter) (?:english|words|language|text|sentences|paragraphs)|"
+    r"(?:friendly|warm|neutral|polite|professional|serious|playful|casual|formal|relaxed) tone|"
+    r"(?:lower|upper)[- ]?case|tl;?dr|(?:give|with|include|use) (?:\w+ )?examples|the code first|just the code|"
+    r"code only|wordy|verbose|(?:in)?formally|(?:more |less )(?:in)?formal|"
+    r"all (?:times|dates|prices|amounts|code) (?:\w+ )?in))(?!\w)",
+    # Tasks have tables, codes and questions, too: particular ones ("the code of order 7", "a table near the window"). A
+    # wish names none in particular and ends there (stop), or it names parts of answers.
+    "count": r"(?:\d+|an?|one|two|three|four|five|six|ten|few)",
+    "kind": r"(?:(?!(?:the|my|this|that|these|those|his|her|our|their|its|first|second|last|another)\b)[\w-]+ ){0,2}",
+    "style": _any(
+        """lists? bullet_?points? bullets headings? titles? tables? code(?:_(?:block|snippet)s?)? markdown latex emojis?
+    smileys exclamation_marks? summar(?:y|ies) recaps? takeaways? tl;?dr outlines? overviews? introductions?
+    preambles? greetings? disclaimers? caveats? apologies jargon slang abbreviations? acronyms? examples?
+    analog(?:y|ies) metaphors? formulas? equations? links_to_(?:your_)?sources citations? footnotes? paragraphs?
+    small_talk filler pleasantries jokes"""
+    ),
+    "shape": "<kind><style>",
+    "content": "<kind>(?:<style>|(?:questions?|answers?|results?|conclusions?|(?:next[- ])?steps?|text|words))",
+    "part": "(?:(?:final|important|key|main|single|long) )?"
+    + _any(
+        """answers? repl(?:y|ies) responses? messages? explanations? steps? parts? sections? paragraphs? sentences?
+    points? ideas? concepts? terms? words? results? solutions? formulas?"""
+    ),
+    "each": _any("the your each every all any"),
+    "place": r"(?:at the (?:very )?(?:end|top|start|beginning|bottom)|up front|first|last|"
+    r"before you (?:start|begin|answer|reply|write)|"
+    r"(?:above|before|after|below|under|to|in|with|for|per|of) (?!the)<each> <part>)\b",
+    "stop": "(?=[, ]*(?:please|at all|any ?more|again|instead|<place>.*|for [a-z]+s|(?:and|or) <shape>|"
+    r"(?:when|if|unless|until|before|just|only|but|to (?:compare|show|explain)) .*)?[, ]*(?:please)?[.!]*$)",
+    "size": r"<count> (?:\w+ )?(?:words?|sentences?|paragraphs?|lines?)",
+    "type": _any("bold italics? (?:lower|upper)_?case capitals caps capital_letters code_blocks? plain_text"),
+    "tone": _any(
+        """robotic friendl(?:y|ier) warm(?:er|ly)? kind(?:er|ly)? (?:in)?formal(?:ly)? casual(?:ly)? polite(?:r|ly)?
+    neutral playful professional(?:ly)? serious funny patient encouraging precise clear(?:er|ly)? simply technical
+    enthusiastic"""
+    ),
+    "spared": _any(
+        """introduction preamble greeting tone small_talk filler pleasantrie disclaimer caveat apologie jargon emoji
+    exclamation_mark"""
+    ),
+}
 _OPENING: Final = _pattern(
     r"^(?:(?:and|but|so|also|ok(?:ay)?|hi|hey|hello|thanks|thank you|great|well|actually|yes|no worries|oh|sorry|btw|"
     r"one more thing)\b[\s,.!:;-]*)+"
 )
-_I: Final = r"^(?:(?:as|like) )?i(?:'ve| have|'d| had)? (?:\w+ )?"
 _REMINDER: Final = _pattern(  # what introduces a wish voiced before: "I asked before: ...", "Again: ..."
-    rf"{_I}(?:asked|said|told you|wrote|wanted|mentioned)\b[^:,.;]{{0,30}}[:,;–—-] *",
-    rf"{_I}(?:(?:told|asked|wanted) you (?:to |(?=not to ))|said (?!(?:no|yes) to\b))",
+    r"<i>(?:asked|said|told you|wrote|wanted|mentioned)\b[^:,.;]{0,30}[:,;–—-] *",
+    r"<i>(?:(?:told|asked|wanted) you (?:to |(?=not to ))|said (?!(?:no|yes) to\b))",
     r"^(?:again|once (?:more|again)|(?:a )?reminder|(?:please )?(?:remember|note)|not (?:like )?(?:this|that))"
     r" ?[:,;–—-] *",
     r"^(?:(?:that|this)(?: is|'s)? ?(?:not|n't|isn't)|you(?:'ve| have)? (?:again |still )?"
@@ -41,100 +97,45 @@ _REQUEST: Final = _pattern(  # what introduces a request: "could you please ..."
     r"be sure to|try to|you (?:should|must|need to|have to|can)|i(?:'d| would)? (?:like|want|need) you to|let's)[, ]+)+"
 )
 _CASE: Final = _pattern(r"^(?:for|in|on|with|if|when(?:ever)?) [^,]{2,60}, (?:please )?")
-_ANSWER: Final = r"(?:answer|response|reply|explanation|introduction|message|sentence)"
-_MANNER: Final = (
-    rf"(?:(?:your|long|short(?:er)?|brief|concise|fewer|one) (?:\w+ )?{_ANSWER}s?|(?:answers|responses|replies|"
-    r"explanations|introductions|preambles?|pleasantries|small talk|filler|disclaimers?|jargon|slang|technical terms|"
-    r"emojis?|emoticons?|exclamation marks?|bullets?|bullet[- ]?points?|bulleted lists?|headings|markdown|"
-    r"in (?:a )?tables?|walls? of text|"
-    r"(?:\d+|one|two|three|four|five|few|short) (?:sentences?|words|lines?|paragraphs?)(?! (?:about|of|on))|"
-    rf"(?:in|to) {LANGUAGE}|step[- ]by[- ]step|\w+ (?:steps?|things?|questions?|options?) at a time|numbered steps|"
-    r"metric|imperial|celsius|fahrenheit|(?:12|24)-hour (?:time|clock|format)|"
-    r"(?:plain|simpler?|easy|everyday|shorter) (?:english|words|language|text|sentences|paragraphs)|"
-    r"(?:friendly|warm|neutral|polite|professional|serious|playful|casual|formal|relaxed) tone|"
-    r"(?:lower|upper)[- ]?case|tl;?dr|(?:give|with|include|use) (?:\w+ )?examples|the code first|just the code|"
-    r"code only|wordy|verbose|(?:in)?formally|(?:more |less )(?:in)?formal|"
-    r"all (?:times|dates|prices|amounts|code) (?:\w+ )?in))(?!\w)"
-)
-# Tasks have tables, codes and questions, too: particular ones ("the code of order 7", "a table near the window"). A
-# wish names none in particular and ends there (_STOP), or it names parts of answers.
-_COUNT: Final = r"(?:\d+|an?|one|two|three|four|five|six|ten|few)"
-_KIND: Final = r"(?:(?!(?:the|my|this|that|these|those|his|her|our|their|its|first|second|last|another)\b)[\w-]+ ){0,2}"
-_STYLE: Final = _any(
-    """lists? bullet_?points? bullets headings? titles? tables? code(?:_(?:block|snippet)s?)? markdown latex emojis?
-    smileys exclamation_marks? summar(?:y|ies) recaps? takeaways? tl;?dr outlines? overviews? introductions?
-    preambles? greetings? disclaimers? caveats? apologies jargon slang abbreviations? acronyms? examples?
-    analog(?:y|ies) metaphors? formulas? equations? links_to_(?:your_)?sources citations? footnotes? paragraphs?
-    small_talk filler pleasantries jokes"""
-)
-_SHAPE: Final = _KIND + _STYLE
-_CONTENT: Final = (
-    rf"{_KIND}(?:{_STYLE}|{_any('questions? answers? results? conclusions? (?:next_)?steps? text words')})"
-)
-_PART: Final = r"(?:(?:final|important|key|main|single|long) )?" + _any(
-    """answers? repl(?:y|ies) responses? messages? explanations? steps? parts? sections? paragraphs? sentences? points?
-    ideas? concepts? terms? words? results? solutions? formulas?"""
-)
-_EACH: Final = _any("the your each every all any")
-_PLACE: Final = (
-    r"(?:at the (?:very )?(?:end|top|start|beginning|bottom)|up front|first|last|"
-    r"before you (?:start|begin|answer|reply|write)|"
-    rf"(?:above|before|after|below|under|to|in|with|for|per|of) (?!the){_EACH} {_PART})\b"
-)
-_STOP: Final = (
-    rf"(?=[, ]*(?:please|at all|any ?more|again|instead|{_PLACE}.*|for [a-z]+s|(?:and|or) {_SHAPE}|"
-    r"(?:when|if|unless|until|before|just|only|but|to (?:compare|show|explain)) .*)?[, ]*(?:please)?[.!]*$)"
-)
-_SIZE: Final = rf"{_COUNT} (?:\w+ )?(?:words?|sentences?|paragraphs?|lines?)"
-_TYPE: Final = _any("bold italics? (?:lower|upper)_?case capitals caps capital_letters code_blocks? plain_text")
-_TONE: Final = _any(
-    """robotic friendl(?:y|ier) warm(?:er|ly)? kind(?:er|ly)? (?:in)?formal(?:ly)? casual(?:ly)? polite(?:r|ly)?
-    neutral playful professional(?:ly)? serious funny patient encouraging precise clear(?:er|ly)? simply technical
-    enthusiastic"""
-)
-_SPARED: Final = _any(
-    """introduction preamble greeting tone small_talk filler pleasantrie disclaimer caveat apologie jargon emoji
-    exclamation_mark"""
-)
 _FORM: Final = _pattern(  # how answers are to look: "number the steps", "no lists", "put the answer in bold"
-    rf"^(?:number|bold|highlight|underline|italici[sz]e|emphasi[sz]e|label) {_EACH} {_PART}{_STOP}",
-    rf"^(?:structure|organi[sz]e|format|split|break up|divide|separate) {_EACH} {_PART} (?:with|by|in|into|using) "
-    rf"(?:{_CONTENT}|(?:\w+ )?{_PART}){_STOP}",
-    rf"^(?:put|write|set|show|mark|print|make|format|keep)(?: {_EACH} {_PART}| \w+s)?(?: stand out)?"
-    rf"(?: in)? {_TYPE}{_STOP}",
-    rf"^(?:no|less|fewer|leave out|avoid|skip|omit) (?:any |(?:so|too) many |more |an? )?{_SHAPE}{_STOP}",
-    rf"^(?:use )?(?:less|fewer) (?:text|words){_STOP}|^leave {_SHAPE} out{_STOP}",
-    rf"^(?:(?:don't|do not|not to|never) {_any('use show give write add include put answer reply start begin end')}|"
-    rf"(?:stop|avoid|quit) (?:us|show|giv|writ|add|includ)ing)(?: me)?(?: with| in)? "
-    rf"(?:any |(?:so|too) many |more |an? )?{_CONTENT}{_STOP}",
-    rf"^(?:don't|do not|never|stop) (?:number|list|bold|underline|suggest|offer|add|explain)(?:ing)? "
-    rf"(?:anything|things|the basics|{_EACH} {_PART}){_STOP}|"
+    "^(?:number|bold|highlight|underline|italici[sz]e|emphasi[sz]e|label) <each> <part><stop>",
+    "^(?:structure|organi[sz]e|format|split|break up|divide|separate) <each> <part> (?:with|by|in|into|using) "
+    r"(?:<content>|(?:\w+ )?<part>)<stop>",
+    r"^(?:put|write|set|show|mark|print|make|format|keep)(?: <each> <part>| \w+s)?(?: stand out)?"
+    "(?: in)? <type><stop>",
+    "^(?:no|less|fewer|leave out|avoid|skip|omit) (?:any |(?:so|too) many |more |an? )?<shape><stop>",
+    "^(?:use )?(?:less|fewer) (?:text|words)<stop>|^leave <shape> out<stop>",
+    "^(?:(?:don't|do not|not to|never) (?:use|show|give|write|add|include|put|answer|reply|start|begin|end)|"
+    "(?:stop|avoid|quit) (?:us|show|giv|writ|add|includ)ing)(?: me)?(?: with| in)? "
+    "(?:any |(?:so|too) many |more |an? )?<content><stop>",
+    "^(?:don't|do not|never|stop) (?:number|list|bold|underline|suggest|offer|add|explain)(?:ing)? "
+    "(?:anything|things|the basics|<each> <part>)<stop>|"
     r"^(?:don't|do not) (?:suggest|offer|explain|add) anything\b",
-    rf"^(?:skip|drop|cut|omit|leave out|spare me|go easy on) (?:the|your|all) (?:\w+ )?{_SPARED}s?{_STOP}",
-    rf"^(?:start|begin|open|lead|end|finish|close|conclude|wrap up)(?: {_EACH} {_PART})? with (?:an? |the |your )?"
-    rf"{_CONTENT}{_STOP}",
-    rf"^(?:use|add|include|prefer) (?:only |more |some |an? )?{_SHAPE}{_STOP}",
-    rf"^{_any('put place add insert include give set write show provide suggest offer say state')}(?: me)? "
-    rf"(?:an? |the |your |one )?(?:{_CONTENT}|(?:\w+ )*thing|confidence) {_PLACE}",
-    rf"^give {_EACH} {_PART} an? {_SHAPE}{_STOP}|^keep (?:{_EACH} )?{_PART} (?:short|brief|simple){_STOP}",
+    r"^(?:skip|drop|cut|omit|leave out|spare me|go easy on) (?:the|your|all) (?:\w+ )?<spared>s?<stop>",
+    "^(?:start|begin|open|lead|end|finish|close|conclude|wrap up)(?: <each> <part>)? with (?:an? |the |your )?"
+    "<content><stop>",
+    "^(?:use|add|include|prefer) (?:only |more |some |an? )?<shape><stop>",
+    "^(?:put|place|add|insert|include|give|set|write|show|provide|suggest|offer|say|state)(?: me)? "
+    r"(?:an? |the |your |one )?(?:<content>|(?:\w+ )*thing|confidence) <place>",
+    "^give <each> <part> an? <shape><stop>|^keep (?:<each> )?<part> (?:short|brief|simple)<stop>",
     r"^(?=.*\b(?:just|only)\b)(?:only |just )?(?:(?:give|tell|show|write|send) )?(?:me )?(?:only |just )?"
-    rf"the (?:final |short )?(?:answer|result|solution|facts){_STOP}",
+    "the (?:final |short )?(?:answer|result|solution|facts)<stop>",
     r"^(?:(?:only|just|max(?:imum)?|at most|up to|under|below|(?:fewer|less) than|(?:no|never) more than|in) )+"
-    rf"{_SIZE}{_STOP}|^{_SIZE} (?:(?:is|are) (?:enough|plenty)|at most){_STOP}",
-    rf"^(?:only )?{_COUNT} (?:steps?|things?|questions?|options?|ideas?) (?:at a time|per {_PART}){_STOP}",
+    "<size><stop>|^<size> (?:(?:is|are) (?:enough|plenty)|at most)<stop>",
+    "^(?:only )?<count> (?:steps?|things?|questions?|options?|ideas?) (?:at a time|per <part>)<stop>",
     r"^show (?:me )?(?:your|all|every|each)(?: \w+)? (?:work|working|steps?|reasoning|calculations?)\b",
     r"^cite (?:your |all )?sources|^(?:state|give|list|mention|tell me|say) "
     r"(?:your (?:assumptions|sources|reasoning)|how (?:sure|confident|certain) you are)\b",
-    rf"^(?:define|spell out|explain) (?:(?:all|any|every|technical|new) )*"
-    rf"{_any('terms abbreviations acronyms numbers symbols')}{_STOP}",
+    "^(?:define|spell out|explain) (?:(?:all|any|every|technical|new) )*"
+    "(?:terms|abbreviations|acronyms|numbers|symbols)<stop>",
     r"^explain\b.*\b(?:(?:like|as if) i(?:'m| am| were)|(?:with|using|by) (?:an? )?(?:analog|example|metaphor))",
     r"^(?:(?:don't|do not) )?(?:be|sound|talk|speak|write|act)(?: (?:to|with) me)?(?: (?:less|more|so|too|a bit))* "
-    rf"{_TONE}{_STOP}",
+    "<tone><stop>",
     r"^ask (?:me )?(?:an? |one |some |your )?(?:\w+ )?questions? (?:first|before)\b|^ask (?:first|before you)\b",
-    rf"^your {_PART} (?:should|must|need|have to|could)(?: always| never| not)?(?: have| contain| use)? "
-    rf"(?:an? )?{_SHAPE}{_STOP}",
-    rf"^(?:{LANGUAGE}|headings|bullets|bullet[- ]points|numbered (?:steps|lists)),? please[.!]*$",
-    rf"^(?:answer|reply|respond|write|explain)\b.* without (?:any )?{_SHAPE}{_STOP}",
+    "^your <part> (?:should|must|need|have to|could)(?: always| never| not)?(?: have| contain| use)? "
+    "(?:an? )?<shape><stop>",
+    "^(?:<language>|headings|bullets|bullet[- ]points|numbered (?:steps|lists)),? please[.!]*$",
+    r"^(?:answer|reply|respond|write|explain)\b.* without (?:any )?<shape><stop>",
 )
 _STANDING: Final = _pattern(
     r"^always (?!\w+ing\b|had|been|was|loved|liked|wanted|thought|felt)|^(?:every|each) time you\b|^whenever you\b",
@@ -152,11 +153,11 @@ _ASKED: Final = _pattern(
     r"apologi\w+|guess\w*)\b|^(?:stop|avoid|quit) (?:us|add|say|explain|suggest|ask)ing\b",
     r"^(?:use|keep|be|answer|reply|respond|write|speak|talk|explain|communicate|switch|format|limit|make|skip|avoid|no|"
     r"drop|stick|get|go|walk|guide|take|give|show|do|don't|do not|stop|less|more|fewer|without|address|put)\b"
-    rf"(?!,).*\b{_MANNER}|^(?:shorter|briefer)\b",
+    r"(?!,).*\b<manner>|^(?:shorter|briefer)\b",
     r"^(?:be|keep (?:it|this|things)|make (?:it|them)) (?:\w+ ){0,2}(?:short|brief|concise|succinct|terse|polite|"
     r"friendly|formal|informal|casual|blunt|direct|detailed|thorough|to the point)(?:er)?\b(?!,)",
     r"^(?:only )?(?:in|no more than|at most) (?:\w+ ){0,3}"
-    rf"(?:{LANGUAGE}|sentences?|bullet points|words|at a time)[, ]*(?:please)?[.!]*$",
+    "(?:<language>|sentences?|bullet points|words|at a time)[, ]*(?:please)?[.!]*$",
     r"^(?:use|show|give|keep|write)\b.*\bin (?:all|every|euros|dollars|pounds|utc)\b|"
     r"^(?:don't |do not |stop )?call(?:ing)? me (?-i:[A-Z])",
     r"^(?:start|begin|end|finish)\b.*\bwith\b.*\b(?:summary|answer|result|code|next steps?|tl;?dr)\b",
@@ -164,14 +165,14 @@ _ASKED: Final = _pattern(
     r"^(?:let me know|tell me|warn me)\b.*\bbefore you\b|^check\b.*\bbefore you (?:answer|reply|respond|act)\b",
     r"^only (?:contact|call|text|email|message) (?:me|us)\b|^remember (?:that i|my|to|i)\b",
     r"^when(?:ever)? i (?:ask|say|want|request|mention|send)\b[^,]*, (?!i|it|the|there|you)\b",
-    rf"^your (?:\w+ )?{_ANSWER}s? (?:is|are|was|were) (?:\w+ )?(?:too|so) ",
+    r"^your (?:\w+ )?<answer>s? (?:is|are|was|were) (?:\w+ )?(?:too|so) ",
 )
 _PREFERRING: Final = _pattern(
     r"\b(?:i(?:'d| would)? (?:really |much |also |usually |generally |strongly )*(?:prefer|rather|like|love|hate|want|"
     r"dislike|can't stand|(?:don't|do not) (?:like|want|need)|appreciate (?=it if|step))|i'm not a fan of|"
-    rf"(?:great|nice|good) if you)\b.*\b(?:{_MANNER}|when you|generally|in general|always)(?!\w)",
-    rf"^i(?:'d| would)? (?:like|want|prefer) (?:an? |to see )?{_SHAPE} {_PLACE}|"
-    rf"^i (?:like|prefer|hate|dislike) {_SHAPE}[.!]*$",
+    r"(?:great|nice|good) if you)\b.*\b(?:<manner>|when you|generally|in general|always)(?!\w)",
+    "^i(?:'d| would)? (?:like|want|prefer) (?:an? |to see )?<shape> <place>|"
+    "^i (?:like|prefer|hate|dislike) <shape>[.!]*$",
     r"\bi(?:'d| would) (?:rather|prefer) (?:that )?you (?!help|handle|did|just|give)|\bi usually prefer\b|"
     r"\bmy preference is\b.*\bover\b|\bi (?:don't|do not) (?:want you to\b|(?:want|need)\b.*every time)",
 )
