@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -164,7 +164,7 @@ def _store(
     same, unknown = Matches({}, {})
     if match is not None:
         same, unknown = match(list(fresh.values()))
-    rows: dict[str, LessonRow] = {}
+    put: list[LessonRow] = []
     failed: dict[str, str] = {}
     merged = 0
     for lesson in lessons:
@@ -175,20 +175,16 @@ def _store(
         if first in unknown:
             failed |= dict.fromkeys(lesson.run_ids, unknown[first])
             continue
-        taught[first].update(lesson.run_ids)
         stored = known.get(first)
-        # An outdated one comes again with these runs alone.
-        if first not in rows and (stored is None or stored.row.retired == OUTDATED):
-            rows[first] = lesson.row()
-            continue
-        before = rows[first] if stored is None else rows.get(first, stored.row)
-        after = before.with_sources(lesson.sources)
-        if after != before:
-            rows[first] = after
-            merged += 1
+        row = fresh[first].row() if stored is None else stored.row
+        behind = taught[first].union(() if stored is None else row.run_ids)
+        merged += bool(behind) and not behind.issuperset(lesson.run_ids)
+        taught[first].update(lesson.run_ids)
+        # The store makes one of those with one id, and links further runs to a known one.
+        put.append(replace(row, sources=lesson.sources))
     changed = Changed()
-    if rows:
-        changed = bank.change(LessonChange(put=list(rows.values())), namespace=namespace)
+    if put:
+        changed = bank.change(LessonChange(put=put), namespace=namespace)
     return DistillReport(
         new=len(changed.new), merged=merged, refused=len(changed.refused), failed=tuple(failed.items())
     )

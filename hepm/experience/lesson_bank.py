@@ -7,10 +7,9 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from dataclasses import asdict, replace
 from itertools import chain, groupby
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError
@@ -38,17 +37,11 @@ LEXICAL_FLOOR: Final = 0.4
 """The same with lexical vectors, whose cosines are lower: .6 would drop half of the right ones, .4 keeps 95 %."""
 
 
-@dataclass(frozen=True)
-class TaskRuns:
+class TaskRuns(NamedTuple):
     """The stored runs of one task; `wanted` are those to learn from, the others are for comparison."""
 
     wanted: frozenset[str]
-    read: Callable[[], Sequence[Trajectory]]
-
-    @cached_property
-    def runs(self) -> Sequence[Trajectory]:
-        """All of them, read when they are first asked for."""
-        return self.read()
+    runs: Sequence[Trajectory]
 
 
 class LessonBank:
@@ -81,13 +74,9 @@ class LessonBank:
         bank._token = token
         return bank
 
-    def tells(self, namespace: str) -> Callable[[StoredLesson], bool]:
-        """Whether a lesson of a namespace is told to who reads it (see `LessonMirror.told_to`)."""
-        token = self._token
-        if token is None:
-            return lambda _: True
-        lessons = self.lessons(namespace)
-        return lambda lesson: lessons.told_to(lesson, token)
+    def tells(self, lesson: StoredLesson, namespace: str) -> bool:
+        """Whether who reads it gets a lesson of a namespace (see `LessonMirror.told_to`)."""
+        return self._token is None or self.lessons(namespace).told_to(lesson, self._token)
 
     @property
     def floor(self) -> float:
@@ -210,11 +199,9 @@ class LessonBank:
         if not (text.strip() and lessons.holds(kind)):
             return []
 
-        tells = self.tells(namespace)
-
         def keep(stored: StoredLesson) -> bool:
             environments = cast("tuple[str, ...]", stored.row.properties["environments"])
-            return allows(environments, environment) and tells(stored) and not says_nothing(stored.row)
+            return allows(environments, environment) and self.tells(stored, namespace) and not says_nothing(stored.row)
 
         if floor is None:
             floor = self.floor
@@ -273,7 +260,7 @@ class LessonBank:
             ids = [run for _, _, run in group]
             wanted = frozenset(ids).difference(seen)
             if wanted and (runs is None or not wanted.isdisjoint(runs)):
-                yield TaskRuns(wanted, partial(self.runs, ids, namespace=namespace))
+                yield TaskRuns(wanted, self.runs(ids, namespace=namespace))
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given, each with the label that it counts with, without those that are gone.

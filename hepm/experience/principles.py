@@ -231,9 +231,8 @@ class Principles:
 
     def _said(self, when: tuple[str, str], here: Moment, namespace: str) -> Iterator[Principle]:
         """The principles that speak then (see `_by_moment`), and that are told to who reads."""
-        tells = self._bank.tells(namespace)
         for stored, principle in self._bank.lessons(namespace).cached(_by_moment, "principle").get(when, ()):
-            if here.is_in(principle.conditions) and tells(stored):
+            if here.is_in(principle.conditions) and self._bank.tells(stored, namespace):
                 yield principle
 
     def prune(
