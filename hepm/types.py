@@ -24,6 +24,8 @@ Approval: TypeAlias = Literal["review", "auto"]
 """Whether lessons that a model, an agent or an import wrote wait for a person, or enter prompts at once."""
 PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural"]
 """How next tools are ranked (`hepm.policy.POLICIES`)."""
+LastTools: TypeAlias = "ToolName | Sequence[ToolName] | None"
+"""Tool of a last turn, or several that it called in parallel."""
 Facts: TypeAlias = "Mapping[str, Mapping[str, float]]"
 """Pieces of what is known that can decide, by where they are from: a tool (its latest result), `RESULTS_OF` a tool (the
 words of all), `SAID`, `SAID_LAST` or `USER`. Each has a number: 1 for a value or a word that is there, such as

@@ -300,9 +300,7 @@ def principles_text(found: Sequence[FoundPrinciple]) -> str:
         if principle.triples:
             statements = "; ".join(f"({', '.join(triple)})" for triple in principle.triples)
             line += f" as statements: {quoted(redact(statements), ITEM_CHARS)}"
-        runs: list[str] = []
-        for sources in match.examples:
-            runs += [f"{source.run} (reward {source.reward:g})" for source in sources]
+        runs = [f"{source.run} (reward {source.reward:g})" for source in match.examples]
         if runs:
             line += f" from runs: {quoted(', '.join(runs), ITEM_CHARS)}"
         lines.append(line)

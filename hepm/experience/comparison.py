@@ -25,6 +25,7 @@ from hepm.experience.transcript import (
     situation_text,
 )
 from hepm.experience.zones import reward_of, stage_tag, zone_of
+from hepm.graph.delta import Names
 from hepm.graph.lessons.rows import LessonRow, Source
 from hepm.ingest.call_errors import went_wrong
 from hepm.ingest.shell.remote_code import runs_remote_code
@@ -89,9 +90,9 @@ class Contrast:
     """
 
     at: int
-    after: tuple[ToolName, ...]
-    better: tuple[ToolName, ...]
-    worse: tuple[ToolName, ...]
+    after: Names
+    better: Names
+    worse: Names
     ended: bool = False
 
     @property
@@ -284,7 +285,7 @@ def _held(keys: Sequence[Move], known: StateSummary) -> Iterator[str]:
         yield "the last result was an error"
 
 
-def _tools(moves: Iterable[Move], contrast: Contrast | None, keys: Iterable[Move]) -> tuple[ToolName, ...]:
+def _tools(moves: Iterable[Move], contrast: Contrast | None, keys: Iterable[Move]) -> Names:
     """Those of the contrast, else all, then those of the key moves."""
     named: list[ToolName] = []
     if contrast and contrast.decides:

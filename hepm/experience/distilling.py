@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from hepm.experience.comparison import distill
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
+from hepm.experience.lessons import EXTRACTIVE, Lesson
 from hepm.experience.zones import reward_of
 from hepm.graph.lessons.rows import OUTDATED, Kind, LessonRow
 from hepm.graph.lessons.transaction import Changed, LessonChange
@@ -23,7 +23,7 @@ _STORED_AT_ONCE: Final = 64  # tasks, or runs that a model answered
 class Distilled(NamedTuple):
     """What some runs taught; why others failed, by run; and how many were left out as the budget was spent."""
 
-    lessons: tuple[Experience | Principle, ...]
+    lessons: tuple[Lesson, ...]
     runs: tuple[str, ...]
     failed: tuple[tuple[str, str], ...] = ()
     unasked: int = 0
@@ -148,7 +148,7 @@ def distill_into(
 
 def _store(
     bank: LessonBank,
-    lessons: Sequence[Experience | Principle],
+    lessons: Sequence[Lesson],
     match: Match | None,
     taught: defaultdict[str, set[str]],
     namespace: str,
@@ -157,7 +157,7 @@ def _store(
     known = bank.lessons(namespace)
     if match is not None:
         lessons = sorted(lessons, key=lambda lesson: (-len(lesson.sources), lesson.run_ids, lesson.id))
-    fresh: dict[str, Experience | Principle] = {}  # the first of each new wording
+    fresh: dict[str, Lesson] = {}  # the first of each new wording
     for lesson in lessons:
         if known.get(lesson.id) is None:
             fresh.setdefault(lesson.id, lesson)

@@ -36,6 +36,8 @@ FLOOR: Final = 0.6
 LEXICAL_FLOOR: Final = 0.4
 """The same with lexical vectors, whose cosines are lower: .6 would drop half of the right ones, .4 keeps 95 %."""
 
+StoredLessons: TypeAlias = list[StoredLesson]
+
 
 class TaskRuns(NamedTuple):
     """The stored runs of one task; `wanted` are those to learn from, the others are for comparison."""
@@ -99,19 +101,17 @@ class LessonBank:
         rules = live_evidence(self.mirror.namespace(namespace)).rules(anew=anew)
         return [rule for rule in rules if not rule.family]
 
-    def list(
-        self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False
-    ) -> builtins.list[StoredLesson]:
+    def list(self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False) -> StoredLessons:
         """Lessons of a kind in order of arrival."""
         return self.lessons(namespace).all(kind, retired=retired)
 
-    def pending(self, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[StoredLesson]:
+    def pending(self, *, namespace: str = DEFAULT_NAMESPACE) -> StoredLessons:
         """Lessons that wait for approval, by kind in order of arrival: told to no agent until `revive`."""
         kinds: tuple[Kind, ...] = ("principle", "experience")
         every = chain.from_iterable(self.list(kind, namespace=namespace, retired=True) for kind in kinds)
         return [lesson for lesson in every if lesson.row.retired == PENDING]
 
-    def replaced_by(self, row: LessonRow, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[StoredLesson]:
+    def replaced_by(self, row: LessonRow, *, namespace: str = DEFAULT_NAMESPACE) -> StoredLessons:
         """The live lessons that approving a pending one retires: what it was edited or evolved from."""
         if row.retired != PENDING:
             return []

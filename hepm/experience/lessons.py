@@ -214,6 +214,9 @@ class Principle(Taught):
         return cls(text=row.text, triples=row.triples, **_read(row, _OF_PRINCIPLE))
 
 
+Lesson: TypeAlias = Principle | Experience
+
+
 @dataclass(frozen=True, slots=True)
 class Notes:
     """What one user wants of the agent, as of one session (MultiSessionCollab 4.1).
@@ -279,7 +282,7 @@ def is_recipe(lesson: LessonRow | Taught) -> bool:
     return any(triple.predicate == SOLVED_BY for triple in lesson.triples)
 
 
-def read_lesson(row: LessonRow) -> Principle | Experience:
+def read_lesson(row: LessonRow) -> Lesson:
     """The principle or the experience in a row."""
     return Principle.of(row) if row.kind == "principle" else Experience.of(row)
 
@@ -291,7 +294,7 @@ class ListedLesson(NamedTuple):
     """A stored experience or principle as people read it; `text` is one sentence with its condition."""
 
     stored: StoredLesson
-    lesson: Principle | Experience
+    lesson: Lesson
     text: str
 
     @property

@@ -18,7 +18,7 @@ from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lesson_bank import TaskRuns
-from hepm.experience.lessons import COUNTED_ALONE, Experience, Principle
+from hepm.experience.lessons import COUNTED_ALONE, Lesson, Principle
 from hepm.experience.transcript import Move, plain, situation_text, within
 from hepm.graph.lessons.rows import Kind, Triple, next_calls
 from hepm.ingest.transitions import without_hints
@@ -202,7 +202,7 @@ def _record(comparison: RunComparison) -> str:
     return "\n".join(parts)
 
 
-def _lesson(comparison: RunComparison, written: Written, model: str) -> Experience | Principle:
+def _lesson(comparison: RunComparison, written: Written, model: str) -> Lesson:
     taught = comparison.experience
     if isinstance(written, WrittenPrinciple):
         return Principle(

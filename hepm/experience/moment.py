@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from hepm.evidence.decisions import ENDED, known_before
 from hepm.evidence.rules import lower_bound
 from hepm.experience.conditions import Conditions, allows
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle, is_recipe
+from hepm.experience.lessons import EXTRACTIVE, Experience, Lesson, Principle, is_recipe
 from hepm.experience.transcript import listed, plain
 from hepm.graph.lessons.rows import next_calls
 from hepm.graph.tool_life import ToolNames
@@ -70,7 +70,7 @@ class LessonLine(NamedTuple):
         sure: How surely it is right, in [0, 1]: the order of a prompt.
     """
 
-    lesson: Principle | Experience
+    lesson: Lesson
     text: str
     evidence: str = ""
     advice: Advice = Advice()
@@ -121,7 +121,7 @@ class Moment:
         """Tools that the run called since the user last wrote: the user may want something else by now."""
         return frozenset(map(self.names.shown, self.history[self.state.earlier :])) - self._last
 
-    def advice_of(self, lesson: Principle | Experience) -> Advice:
+    def advice_of(self, lesson: Lesson) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place, or words alone."""
         better: set[ToolName] = set()
         worse: set[ToolName] = set()
@@ -141,7 +141,7 @@ class Moment:
             return "at the start" in lesson.conditions.preconditions
         return not self._last.isdisjoint(map(self.names.shown, lesson.tools))
 
-    def applies(self, lesson: Principle | Experience) -> bool:
+    def applies(self, lesson: Lesson) -> bool:
         """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""
         own, offered = self.names.own, self.names.offered
         about = set(map(own, lesson.tools))
@@ -153,7 +153,7 @@ class Moment:
         # An agent that did not say which tools it has may have any.
         return not offered or not needed or not offered.isdisjoint(needed)
 
-    def agrees(self, lesson: Principle | Experience, suggestions: Suggestions) -> bool:
+    def agrees(self, lesson: Lesson, suggestions: Suggestions) -> bool:
         """Whether a lesson may stand beside what the evidence says here; where they disagree, the evidence stays.
 
         It may not if it advises a tool that is warned of, retired, unlikely by `suggestions.chances`, less likely than
@@ -191,7 +191,7 @@ class Moment:
             facts[ENDED] = {"=error": 1.0}
         return known_before(replace(state, facts=facts), past)
 
-    def holds(self, lesson: Principle | Experience) -> bool:
+    def holds(self, lesson: Lesson) -> bool:
         """Whether a lesson may be shown now: its condition holds, and it is more than what sets one run apart."""
         if not self.as_written and lesson.distilled_by == EXTRACTIVE:
             # What is known of good results says nothing after an error.
@@ -200,7 +200,7 @@ class Moment:
                 return False
         return lesson.conditions.holds(self._known, list(map(self.names.own, self.after)), environment=self.environment)
 
-    def lines(self, found: Iterable[Principle | Experience], suggestions: Suggestions) -> list[LessonLine]:
+    def lines(self, found: Iterable[Lesson], suggestions: Suggestions) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.
 
         A line that speaks against a surer one is left out.
@@ -230,7 +230,7 @@ class Moment:
             by_advice.setdefault(self.advice_of(principle), principle)
         return list(by_advice.values())[:k]
 
-    def _line(self, lesson: Principle | Experience) -> LessonLine:
+    def _line(self, lesson: Lesson) -> LessonLine:
         advice = self.advice_of(lesson)
         text, evidence, sure = lesson.in_own_words, "", _sureness(lesson)
         if lesson.run_ids:
@@ -250,7 +250,7 @@ class Moment:
         return LessonLine(lesson, text, evidence, advice, sure)
 
 
-def _sureness(lesson: Principle | Experience) -> float:
+def _sureness(lesson: Lesson) -> float:
     """How surely a lesson is right: the least share of the runs that bear it out (see `lower_bound`)."""
     if not lesson.tried:
         return _WRITTEN
@@ -260,7 +260,7 @@ def _sureness(lesson: Principle | Experience) -> float:
     return lower_bound(lesson.worked, failed)
 
 
-def _with_situation(lesson: Principle | Experience) -> str:
+def _with_situation(lesson: Lesson) -> str:
     """A lesson in its own words, an experience after its situation."""
     if isinstance(lesson, Principle):
         return lesson.text

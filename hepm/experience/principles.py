@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
@@ -45,13 +45,6 @@ def let_down(uses: Uses) -> bool:
     return uses.uses >= FEWEST_USES and uses.score < PRUNED_BELOW
 
 
-class Examples(NamedTuple):
-    """Runs behind a principle: the best by reward, and the worst of those with a lower one."""
-
-    best: tuple[Source, ...] = ()
-    worst: tuple[Source, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class FoundPrinciple:
     """A principle that applies; `similarity` is the cosine with the search text, None without one."""
@@ -72,17 +65,17 @@ class FoundPrinciple:
         return self.uses.score
 
     @property
-    def examples(self) -> Examples:
-        """Up to two best and two worst runs behind it; runs without a reward are none."""
-        rewarded: list[tuple[float, Source]] = []
+    def examples(self) -> list[Source]:
+        """Up to two best runs behind it by reward, then up to two worst; runs without a reward are none."""
+        rewarded: list[tuple[float, str, Source]] = []
         for source in self.principle.sources:
             if source.reward is not None:
-                rewarded.append((source.reward, source))
-        rewarded.sort(key=lambda pair: (-pair[0], pair[1].run))
+                rewarded.append((-source.reward, source.run, source))
+        rewarded.sort()
         best = rewarded[:EXAMPLES]
         # Not the best ones again: where all runs have one reward, none is a worse example.
-        worst = sorted(pair for pair in rewarded if pair[0] < best[-1][0])[:EXAMPLES]
-        return Examples(*[tuple([source for _, source in pairs]) for pairs in (best, worst)])
+        worse = [example for example in reversed(rewarded) if example[0] > best[-1][0]]
+        return [source for _, _, source in (*best, *worse[:EXAMPLES])]
 
     @property
     def line(self) -> str:

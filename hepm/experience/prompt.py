@@ -16,11 +16,12 @@ from typing import Final, NamedTuple
 
 from hepm.experience.experiences import RETRIEVED, Experiences
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import Experience, Notes, Principle, is_recipe
+from hepm.experience.lessons import Lesson, Notes, Principle, is_recipe
 from hepm.experience.moment import LessonLine, Moment
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, let_down
 from hepm.experience.recipes import step_of
+from hepm.graph.delta import Names
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import default_redactor
 from hepm.ingest.transitions import agent_state
@@ -34,6 +35,7 @@ from hepm.types import (
     HINT,
     START,
     FailedWay,
+    LastTools,
     StateSummary,
     Suggestions,
     ToolCall,
@@ -71,7 +73,7 @@ class Prompt:
     Attributes:
         stable: What stays through a session: the user's notes; may be "".
         present: What belongs to this turn: principles, experiences, relevant notes, the suggestion; may be "".
-        lessons, left_out: Ids of the lessons in it, and of those that did not fit.
+        lessons: Ids of the lessons in it.
         runs: Ids of runs behind the lessons.
         suggestions: The tools of the last line, each with its reason.
     """
@@ -80,7 +82,6 @@ class Prompt:
     present: str = ""
     lessons: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
     suggestions: Suggestions = field(default_factory=Suggestions)
 
     @property
@@ -140,8 +141,8 @@ class TurnState(NamedTuple):
     """
 
     state: StateSummary
-    after: tuple[ToolName, ...] = ()
-    history: tuple[ToolName, ...] = ()
+    after: Names = ()
+    history: Names = ()
     turn: int = 0
     repeated: FailedWay | None = None
 
@@ -150,7 +151,7 @@ class TurnState(NamedTuple):
         cls,
         messages: Sequence[object] | None,
         state: str,
-        after: ToolName | Sequence[ToolName] | None,
+        after: LastTools,
         history: Sequence[ToolName],
         turn: int,
     ) -> TurnState:
@@ -225,14 +226,14 @@ def recollect(
             items += [wish_item(wish, notes) for wish in wishes]
     known = bank.lessons(namespace)
 
-    def is_shown(lesson: Principle | Experience) -> bool:
+    def is_shown(lesson: Lesson) -> bool:
         """Whether it holds, the suggestion agrees with it, and the runs that it was shown in did not mostly fail."""
         stored = known.get(lesson.id)
         if stored is not None and not here.as_written and let_down(stored.uses):
             return False
         return here.holds(lesson) and here.agrees(lesson, suggestions)
 
-    found: list[Principle | Experience] = []
+    found: list[Lesson] = []
     if options.principles:
         found += _rules(bank, here, is_shown, options.principles, namespace)
     if options.experiences and known.holds("experience"):
@@ -350,14 +351,12 @@ def render(
     lessons = _fitting(lessons, lesson_tokens, headers=False)
     present = _fitting([*recalled, *lessons], room - estimate_tokens(hint) - _FRAME_TOKENS)
     shown = [*stable, *present]
-    ids = _distinct(item.lessons for item in shown)
     return Prompt(
         stable=_block(stable),
         # Lessons change less often than the lines that matter now.
         present=_block(sorted(present, key=lambda item: item.header != _LESSONS), hint),
-        lessons=ids,
+        lessons=_distinct(item.lessons for item in shown),
         runs=_distinct(item.runs for item in shown)[:_MOST_RUNS],
-        left_out=tuple([id for id in _distinct(item.lessons for item in items) if id not in ids]),
         suggestions=suggestions,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
 
+from hepm.graph.delta import Names
 from hepm.ingest.transitions import AgentState
 from hepm.text import CUT, on_one_line
 from hepm.types import SUMMARY_TOOL, StateSummary, ToolCall, ToolName, Trajectory
@@ -34,7 +35,7 @@ class Move:
 
     turn: int
     calls: tuple[ToolCall, ...]
-    before: tuple[ToolName, ...]
+    before: Names
     known: StateSummary
 
     @property
@@ -54,7 +55,7 @@ def moves_of(run: Trajectory) -> list[Move]:
         if turn.role != "user":
             calls = tuple(call for call in turn.ran if call.name != SUMMARY_TOOL)
         if calls:
-            before: tuple[ToolName, ...] = ()
+            before: Names = ()
             if moves:
                 before = tuple(dict.fromkeys(now.last))
             # `now` lacks this turn: what the agent knew when it decided.

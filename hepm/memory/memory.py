@@ -22,6 +22,7 @@ from hepm.policy.query import without_refused
 from hepm.types import (
     DEFAULT_NAMESPACE,
     RECORDED_BY,
+    LastTools,
     Recalled,
     Speak,
     StateSummary,
@@ -272,7 +273,7 @@ class Memory(OpenedMemory):
 
     def suggest(
         self,
-        after: ToolName | Sequence[ToolName] | None = None,
+        after: LastTools = None,
         *,
         messages: Sequence[object] | None = None,
         history: Sequence[ToolName] = (),
@@ -344,7 +345,7 @@ class Memory(OpenedMemory):
         messages: Sequence[object] | TurnState | None = None,
         *,
         state: str = "",
-        after: ToolName | Sequence[ToolName] | None = None,
+        after: LastTools = None,
         history: Sequence[ToolName] = (),
         tools: Iterable[object] | None = None,
         user: str = "",

@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias, cast
 
 from hepm.embed.agreed import AgreedEmbedder
 from hepm.errors import InputError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from hepm.memory.memory import Memory
     from hepm.rank.checkpoint import Rankers
 
+StrPath: TypeAlias = str | PathLike[str]
+
 # Lexical vectors of 512 coordinates: no download, no model.
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
 DEFAULT_RANKERS: Final = "hepm-rank"
@@ -45,9 +47,7 @@ class Folders(NamedTuple):
     artifacts: Path | None = None
 
     @classmethod
-    def beside(
-        cls, path: str | PathLike[str], sessions: str | PathLike[str] | None, rankers: str | PathLike[str] | None
-    ) -> Self:
+    def beside(cls, path: StrPath, sessions: StrPath | None, rankers: StrPath | None) -> Self:
         """`memory.hepm-sessions` beside `memory.hepm`, and so on; of a server only rankers, in the working folder."""
         file = embedded_file(path)
         own = seen = ranked = None
@@ -112,15 +112,15 @@ class OpenedMemory:
     @classmethod
     def open(
         cls,
-        path: str | PathLike[str] = DEFAULT_STORE,
+        path: StrPath = DEFAULT_STORE,
         *,
         embedder: str | Embedder | None = None,
         counting: Counting | None = None,
         poll_s: float = 1.0,
         endpoint: tuple[str | None, str | None] = (None, None),
         auth: tuple[str, str] | None = None,
-        sessions: str | PathLike[str] | None = None,
-        rankers: str | PathLike[str] | None = None,
+        sessions: StrPath | None = None,
+        rankers: StrPath | None = None,
         success_from: float | None = None,
         speak: Speak | None = None,
         guard: bool = True,

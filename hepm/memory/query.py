@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.policy import Query
-from hepm.types import SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName, normal
+from hepm.types import SAID, SAID_LAST, START, USER, Facts, LastTools, StateSummary, ToolName, normal
 
 if TYPE_CHECKING:
     from hepm.embed.embedder import Float32Array
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def query_of(
     mirror: NamespaceMirror,
-    after: ToolName | Sequence[ToolName] | None,
+    after: LastTools,
     history: Sequence[ToolName],
     state: StateSummary | None,
     available: Sequence[ToolName] | None,

@@ -581,7 +581,7 @@ class Session:
                 recorded. Nothing of it is stored then.
             StoreError: the store cannot be written. Call it again later.
         """
-        self._store(self._finished(success, reward, messages))
+        self._store(success, reward, messages)
 
     async def afinish(
         self,
@@ -591,11 +591,9 @@ class Session:
         messages: Sequence[object] | None = None,
     ) -> None:
         """`finish` without blocking the event loop."""
-        await asyncio.to_thread(self._store, self._finished(success, reward, messages))
+        await asyncio.to_thread(self._store, success, reward, messages)
 
-    def _finished(
-        self, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
-    ) -> Trajectory:
+    def _finished(self, outcome: Outcome, messages: Sequence[object] | None) -> Trajectory:
         """The run to store, without the hints of this session."""
         if self._failed is not None:
             raise self._failed
@@ -606,12 +604,15 @@ class Session:
         if self._stored is None or messages is not None:
             run = replace(run, turns=self._record.turns())
         try:
-            return replace(run, tags=self._run.tags, outcome=graded(reward, success), tools=self._options.tools or ())
+            return replace(run, tags=self._run.tags, outcome=outcome, tools=self._options.tools or ())
         except ValueError as error:
             raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
 
-    def _store(self, run: Trajectory) -> None:
+    def _store(
+        self, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
+    ) -> None:
         with self._storing, switching_often():
+            run = self._finished(graded(reward, success), messages)
             # A session that only had a system prompt is no run.
             if not any(turn.role != "system" for turn in run.turns):
                 return
@@ -642,7 +643,7 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._stored is None:
             try:
-                self._store(self._finished())
+                self._store()
             except HepmError as failed:
                 if kind is None:
                     raise

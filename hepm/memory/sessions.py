@@ -71,18 +71,12 @@ class Sessions:
         kept = self.journal.find(namespace, id)
         if kept is None:
             return None
-        from hepm.ingest.prepare import IngestOptions
-        from hepm.memory.session import Session, SessionOptions
-
-        memory = self._memory
-        options = SessionOptions(
-            namespace,
-            tools=kept.run.tools or None,
-            holdout=memory.holdout,
-            denies=memory.deny,
-            ingest=ingest_options or IngestOptions(),
+        run = kept.run
+        about = {"environment": run.environment, "task": run.task, "model": run.model, "user": run.user}
+        tools = run.tools or None
+        return self._memory.session(
+            id=id, **about, tools=tools, tags=run.tags, ingest_options=ingest_options, namespace=namespace
         )
-        return Session(memory, kept.run, options)
 
     def under_way(self, known: set[Stamp]) -> list[Kept]:
         """The sessions on disk that changed: those of running processes, and those that a crash or a restart left.

@@ -14,7 +14,7 @@ from hepm.experience.distilling import Distilled, DistillReport
 from hepm.experience.lesson_bank import LessonBank, StoreLedger, TaskRuns
 from hepm.experience.lessons import Principle
 from hepm.experience.matching import ModelJudge, Pair, judge_literally
-from hepm.experience.principles import FEWEST_USES, Examples, FoundPrinciple, Principles
+from hepm.experience.principles import FEWEST_USES, FoundPrinciple, Principles
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import Float32Array
@@ -405,7 +405,7 @@ def test_a_search_gives_the_most_similar_principles_with_their_scores_and_runs(s
     assert texts([first, second]) == ["ask before cancelling an order", "ask before cancelling a flight"]
     assert first.similarity > second.similarity
     assert (first.score, first.uses) == (0.5, Uses())
-    assert first.examples == Examples((Source("a", 1.0),), ())
+    assert first.examples == [Source("a", 1.0)]
     used(searched, first.id, 1, 2)
     searched.mirror.refresh()
     again = searched.lessons(NS).get(first.id)
@@ -423,8 +423,9 @@ def test_asking_for_no_principle_is_refused(bank: LessonBank) -> None:
         Principles(bank).search("x", namespace=NS, k=0)
 
 
-def examples_of(*sources: Source) -> Examples:
-    return FoundPrinciple("p", Principle("guiding", "x", sources=sources), None, Uses()).examples
+def examples_of(*sources: Source) -> list[str]:
+    found = FoundPrinciple("p", Principle("guiding", "x", sources=sources), None, Uses())
+    return [source.run for source in found.examples]
 
 
 def test_examples_are_the_best_and_the_worst_runs_by_reward_ties_by_id() -> None:
@@ -436,10 +437,8 @@ def test_examples_are_the_best_and_the_worst_runs_by_reward_ties_by_id() -> None
         Source("e", None),
         Source("f", 0),
     ]
-    found = examples_of(*sources)
-    assert [source.run for source in found.best] == ["a", "b"]
-    assert [source.run for source in found.worst] == ["f", "d"]
-    assert examples_of(*sources[1:3]).worst == ()
+    assert examples_of(*sources) == ["a", "b", "f", "d"]
+    assert examples_of(*sources[1:3]) == ["a", "c"]
 
 
 # Pruning
