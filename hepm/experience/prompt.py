@@ -73,7 +73,7 @@ class Prompt:
     Attributes:
         stable: What stays through a session: the user's notes; may be "".
         present: What belongs to this turn: principles, experiences, relevant notes, the suggestion; may be "".
-        lessons: Ids of the lessons in it.
+        lessons, left_out: Ids of the lessons in it, and of those that did not fit.
         runs: Ids of runs behind the lessons.
         suggestions: The tools of the last line, each with its reason.
     """
@@ -82,6 +82,7 @@ class Prompt:
     present: str = ""
     lessons: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     suggestions: Suggestions = field(default_factory=Suggestions)
 
     @property
@@ -351,12 +352,14 @@ def render(
     lessons = _fitting(lessons, lesson_tokens, headers=False)
     present = _fitting([*recalled, *lessons], room - estimate_tokens(hint) - _FRAME_TOKENS)
     shown = [*stable, *present]
+    ids = _distinct(item.lessons for item in shown)
     return Prompt(
         stable=_block(stable),
         # Lessons change less often than the lines that matter now.
         present=_block(sorted(present, key=lambda item: item.header != _LESSONS), hint),
-        lessons=_distinct(item.lessons for item in shown),
+        lessons=ids,
         runs=_distinct(item.runs for item in shown)[:_MOST_RUNS],
+        left_out=tuple([id for id in _distinct(item.lessons for item in items) if id not in ids]),
         suggestions=suggestions,
     )
 

@@ -72,10 +72,16 @@ class Sessions:
         if kept is None:
             return None
         run = kept.run
-        about = {"environment": run.environment, "task": run.task, "model": run.model, "user": run.user}
-        tools = run.tools or None
         return self._memory.session(
-            id=id, **about, tools=tools, tags=run.tags, ingest_options=ingest_options, namespace=namespace
+            id=id,
+            task=run.task,
+            user=run.user,
+            environment=run.environment,
+            model=run.model,
+            tools=run.tools or None,
+            namespace=namespace,
+            ingest_options=ingest_options,
+            tags=run.tags,
         )
 
     def under_way(self, known: set[Stamp]) -> list[Kept]:

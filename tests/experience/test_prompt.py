@@ -179,11 +179,13 @@ def test_a_prompt_never_takes_more_than_its_room(texts: list[str], budget: int) 
 
 
 @given(budget=st.integers(0, 1_500))
-def test_the_ids_of_a_prompt_are_those_of_the_lessons_in_it(budget: int) -> None:
+def test_the_lessons_told_are_those_in_the_prompt_and_the_others_are_left_out(budget: int) -> None:
     told = everything(lambda: "some words about it " * 8, budget=budget)
     notes = Notes("ann", "x").id
     lines = told.text.partition("runs taught:")[2].partition("Of what")[0].count("\n- ")
     assert sum(name.startswith("p-") for name in told.lessons) == lines
+    assert {*told.lessons, *told.left_out} == {notes, *(lesson(number).lesson.id for number in (1, 2, 3))}
+    assert not {*told.lessons} & {*told.left_out}
     assert (notes in told.lessons) == ("What this user prefers:" in told.text or "Of what this user" in told.text)
 
 
