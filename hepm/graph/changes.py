@@ -23,6 +23,7 @@ from hepm.graph.rows import (
     StoredRun,
     TextEmbedder,
     TextVectors,
+    batches,
     read_each,
 )
 from hepm.graph.transaction import Transaction
@@ -183,27 +184,36 @@ def forget_runs(write: Transaction, selection: Selection, replay: RecordParser) 
 def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | None) -> None:
     """Recompute everything but the records from the records (see `Store.rebuild`)."""
     write.clear()
-    stored = sorted(write.select(Selection()), key=attrgetter("seq"))  # in order of arrival
-    tasks: set[tuple[str, str]] = set()
-    for start in range(0, len(stored), _REBUILD_BATCH):
-        held = stored[start : start + _REBUILD_BATCH]
-        records = [stored_run.record for stored_run in held]
-        parsed, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
-        pairs: list[tuple[StoredRun, RunRecord]] = []
-        user_vectors: dict[int, Float32Array] = {}
-        for stored_run, run in zip(held, parsed, strict=True):
-            if not isinstance(run, RunRecord):
-                raise damaged_run(stored_run.id, run) from run
-            pairs.append((stored_run._replace(counted=not _is_candidate(run, write)), run))
-            if run.said in vectors:
-                user_vectors[stored_run.seq] = vectors[run.said]
-        write.restate_runs(pairs)
-        write.put_vectors("run", user_vectors)
-        write.apply(Delta.of([run for stored_run, run in pairs if stored_run.counted]), vectors)
-        tasks.update([_task(run) for stored_run, run in pairs if not stored_run.counted])
-    _count_shortest(write, tasks, replay)
+    count_again(write, write.select(Selection()), replay, strict=True)
     write.lessons.mend(embedder)
     write.note_change(everything=True)
+
+
+def count_again(write: Transaction, stored: Iterable[StoredRun], replay: RecordParser, *, strict: bool = False) -> None:
+    """Count stored runs, of which nothing is counted, by their records; a damaged one is left out unless `strict`."""
+    tasks: set[tuple[str, str]] = set()
+    for held in batches(sorted(stored), _REBUILD_BATCH):  # in order of arrival
+        records = [run.record for run in held]
+        parsed, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
+        read: list[tuple[StoredRun, RunRecord]] = []
+        counted: list[RunRecord] = []
+        user_vectors: dict[int, Float32Array] = {}
+        for stored_run, run in zip(held, parsed, strict=True):
+            if isinstance(run, RunRecord):
+                counts = not _is_candidate(run, write)
+                read.append((stored_run._replace(counted=counts), run))
+                if counts:
+                    counted.append(run)
+                else:
+                    tasks.add(_task(run))
+                if run.said in vectors:
+                    user_vectors[stored_run.seq] = vectors[run.said]
+            elif strict:
+                raise damaged_run(stored_run.id, run) from run
+        write.restate_runs(read)
+        write.put_vectors("run", user_vectors)
+        write.apply(Delta.of(counted), vectors)
+    _count_shortest(write, tasks, replay)
 
 
 def restate(write: Transaction, runs: Sequence[RunRecord]) -> None:

@@ -336,12 +336,7 @@ class Delta:
     @property
     def touched_tools(self) -> set[ToolName]:
         """The tools whose outgoing edges or outcomes change: what was read of them is out of date."""
-        touched: set[ToolName] = set()
-        for source, _ in self.run_edges:
-            touched.add(source)
-        for tool, _ in self.outcomes:
-            touched.add(tool)
-        return touched
+        return {source for source, _ in self.run_edges} | {tool for tool, _ in self.outcomes}
 
     def describe(self, tool: Tool, *times: float) -> None:
         """Add a tool with its description as of some times, Unix seconds; one without a description is listed, too."""
@@ -359,17 +354,14 @@ class Delta:
         rows: list[Object] = []
         for name, counts in sorted(self.tools.items()):
             rows.append({"tool": name, **vars(counts), "described_at": 0.0, "description": "", "parameters": "{}"})
-        descriptions: list[Object] = []
+        descriptions: list[tuple[float, int, int, str, str, ToolName]] = []
         for (name, description, parameters), times in self.described.items():
             for time in set(times):
-                text = {"described_at": time, "description": description, "parameters": parameters}
-                descriptions.append({"tool": name, "calls": 0, "errors": 0, **text})
-
-        def order(row: Object) -> tuple[Any, ...]:
-            texts = row["description"], row["parameters"]
-            return row["described_at"], *map(len, texts), *texts
-
-        return rows + sorted(descriptions, key=order)
+                descriptions.append((time, len(description), len(parameters), description, parameters, name))
+        for time, _, _, description, parameters, name in sorted(descriptions):
+            text = {"described_at": time, "description": description, "parameters": parameters}
+            rows.append({"tool": name, "calls": 0, "errors": 0, **text})
+        return rows
 
     def _count(self, run: RunRecord, sign: int) -> None:
         edges = run.edges

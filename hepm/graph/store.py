@@ -356,16 +356,11 @@ class Store(ABC):
 
     def _without_vector(self, namespace: str) -> Mapping[Vectored, Mapping[Any, str]]:
         """Texts without a vector, by the key that `put_vectors` takes."""
-        lessons: dict[Any, str] = {}
-        for lesson in self.lessons.list(namespace=namespace):
-            if lesson.vector is None:
-                lessons[lesson.row.id] = lesson.row.text
-        states: dict[Any, str] = {}
-        for row in self.iterate("states", namespace=namespace):
-            if not row[-1]:
-                states[row[0]] = self._state(row).summary
-        runs = dict(self.read("runs_without_vector", namespace=namespace))
-        return {"lesson": lessons, "state": states, "run": runs}
+        return {
+            "lesson": dict(self.read("lessons_without_vector", namespace=namespace)),
+            "state": dict(self.read("states_without_vector", namespace=namespace)),
+            "run": dict(self.read("runs_without_vector", namespace=namespace)),
+        }
 
     # Reading
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hepm.graph.rows import Float32Array, TextVectors
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 _BEFORE_MASK: Final = 3
 """Bytes of a packed vector before its mask: 1, and the number of coordinates."""
@@ -67,42 +62,36 @@ def of_size(stored: bytes | None, dimensions: int) -> Float32Array | None:
     """A stored vector; None where there is none, or one of another size."""
     if stored is None or dimensions_of(stored) != dimensions:
         return None
-    if _is_packed(stored):
-        return vectors_of([stored], dimensions)[0]
-    return from_bytes(stored)
+    return vectors_of([stored], dimensions)[0]
 
 
 def vectors_of(stored: Sequence[bytes], dimensions: int) -> Float32Array:
     """Stored vectors of this many coordinates (see `dimensions_of`), packed or not, shape (N, dimensions)."""
     import numpy as np
 
-    packed_rows = [row for row, vector in enumerate(stored) if _is_packed(vector)]
-    if not packed_rows:
+    if not any(map(_is_packed, stored)):
         return from_bytes(b"".join(stored)).reshape(len(stored), dimensions)
-    vectors_ND = np.zeros((len(stored), dimensions), dtype=np.float32)
-    kept_ND = np.zeros((len(stored), dimensions), dtype=bool)
-    kept_ND[packed_rows] = _masks([stored[row] for row in packed_rows], dimensions)
+    size = _mask_bytes(dimensions)
+    values_at = _BEFORE_MASK + size
+    masks: list[bytes] = []
+    values: list[bytes] = []
+    for vector in stored:
+        if _is_packed(vector):
+            masks.append(vector[_BEFORE_MASK:values_at])
+            values.append(vector[values_at:])
+        else:
+            masks.append(b"\xff" * size)
+            values.append(vector)
+    masks_NB = np.frombuffer(b"".join(masks), dtype=np.uint8).reshape(len(stored), size)
+    kept_ND = np.unpackbits(masks_NB, axis=1, count=dimensions).view(bool)
     # All values at once: they stand in the order of the rows, and of the coordinates in each.
-    values_at = _BEFORE_MASK + _mask_bytes(dimensions)
-    vectors_ND[kept_ND] = from_bytes(b"".join([stored[row][values_at:] for row in packed_rows]))
-    for row, vector in enumerate(stored):
-        if not _is_packed(vector):
-            vectors_ND[row] = from_bytes(vector)
+    vectors_ND = np.zeros(kept_ND.shape, dtype=np.float32)
+    vectors_ND[kept_ND] = from_bytes(b"".join(values))
     return vectors_ND
 
 
 def _is_packed(stored: bytes) -> bool:
     return len(stored) % 2 == 1
-
-
-def _masks(stored: Sequence[bytes], dimensions: int) -> NDArray[np.bool_]:
-    """Which coordinates of packed vectors are not zero, shape (N, dimensions)."""
-    import numpy as np
-
-    size = _mask_bytes(dimensions)
-    masks = b"".join([vector[_BEFORE_MASK : _BEFORE_MASK + size] for vector in stored])
-    bits = np.unpackbits(np.frombuffer(masks, dtype=np.uint8).reshape(len(stored), size), axis=1, count=dimensions)
-    return bits.view(bool)
 
 
 def _mask_bytes(dimensions: int) -> int:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from hepm.errors import InputError
+from hepm.graph.changes import count_again
 from hepm.graph.delta import Delta
-from hepm.graph.retract import readable, retract_runs
+from hepm.graph.retract import retract_runs
 from hepm.graph.rows import Aliases, Marks, RecordParser, StoredRun, ToolRow, call_text
 from hepm.graph.transaction import Transaction, rows_naming
 from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
@@ -99,7 +100,18 @@ def add_alias(
     alias, tool = normal(alias), normal(tool)
     before = write.aliases
     rows = {row.name: row for row in write.tools()}
-    own = _own_name(alias, tool, rows, before, write.namespace, rename=rename)
+    own = before.get(tool, tool)
+    known = tool
+    if rename:
+        own, known = tool, alias
+    if {alias, tool} & {START, SUMMARY_TOOL} or not alias.strip() or not tool.strip():
+        raise InputError(f"{alias!r} or {tool!r} is not the name of a tool: nothing was changed.")
+    if before.get(known, known) not in rows:
+        raise unknown_tool(known, rows, write.namespace)
+    if rename and tool in rows and before.get(alias) != tool:
+        raise InputError(f"{tool!r} is a tool already. To count {alias!r} as the same tool, use `hepm tool alias`.")
+    if alias == own:
+        raise InputError(f"{alias!r} and {tool!r} are names of one tool already: nothing was changed.")
     # Said again: nothing changes.
     if before.get(alias) == own:
         return
@@ -112,31 +124,6 @@ def add_alias(
     former = rows.get(alias)
     if former is not None:
         _merge_tool(write, former, own, rename=rename)
-
-
-def _own_name(
-    alias: ToolName,
-    tool: ToolName,
-    rows: Mapping[ToolName, ToolRow],
-    aliases: Aliases,
-    namespace: str,
-    *,
-    rename: bool,
-) -> ToolName:
-    """The name under which `tool` is counted, if `alias` may become another name of it; else InputError."""
-    if {alias, tool} & {START, SUMMARY_TOOL} or not alias.strip() or not tool.strip():
-        raise InputError(f"{alias!r} or {tool!r} is not the name of a tool: nothing was changed.")
-    known = alias if rename else tool
-    if aliases.get(known, known) not in rows:
-        raise unknown_tool(known, rows, namespace)
-    own = tool
-    if not rename:
-        own = aliases.get(tool, tool)
-    elif tool in rows and aliases.get(alias) != tool:
-        raise InputError(f"{tool!r} is a tool already. To count {alias!r} as the same tool, use `hepm tool alias`.")
-    if alias == own:
-        raise InputError(f"{alias!r} and {tool!r} are names of one tool already: nothing was changed.")
-    return own
 
 
 def _merge_tool(write: Transaction, former: ToolRow, own: ToolName, *, rename: bool) -> None:
@@ -191,12 +178,10 @@ def _recount(
     write: Transaction, names: Collection[ToolName], own: ToolName, after: Aliases, replay: RecordParser
 ) -> None:
     """Count the runs that use one of these names under other aliases, of which only those of the tool `own` differ."""
-    by_number: dict[int, StoredRun] = {}
-    for name in sorted(names):
+    held: set[StoredRun] = set()
+    for name in names:
         # A run may name several of them: each is counted again once.
-        stored = write.stored(write.rows("runs_naming", text=call_text(name)))
-        by_number.update((run.seq, run) for run in stored)
-    held = list(by_number.values())
+        held.update(write.stored(write.rows("runs_naming", text=call_text(name))))
     retract_runs(write, [run for run in held if run.counted], replay)
     # From here on the transaction reads records with the new names.
     write.aliases = after
@@ -205,10 +190,7 @@ def _recount(
     write.apply(delta, {})
     retired = any(row.retired for row in write.tools() if row.name == own)
     write.mark_tools([(own, retired, _aliases_of(own, after))])
-    by_id = {stored.id: stored for stored in held}
-    runs, vectors = readable(write, [stored.record for stored in held], replay)
-    write.restate_runs([(by_id[run.id], run) for run in runs])
-    write.apply(Delta.of([run for run in runs if by_id[run.id].counted]), vectors)
+    count_again(write, held, replay)
     write.lessons.relink({*names, own})
     write.note_change(everything=True)
 
@@ -218,30 +200,26 @@ def what_changed(row: ToolRow) -> str:
     changes: list[str] = []
     if row.former_description and row.description != row.former_description:
         changes.append("its description is another")
-    required, optional = _parameters(row.parameters)
-    required_before, optional_before = _parameters(row.former_parameters)
-    before = required_before | optional_before
+    now, before = _parameters(row.parameters), _parameters(row.former_parameters)
     if before:
-        differ = {
-            "now required": required - required_before,
-            "now optional": optional - optional_before,
-            "removed": before - required - optional,
-        }
-        for what, names in differ.items():
-            if names:
-                changes.append(f"{what}: {', '.join(sorted(names))}")
+        differ: dict[str, list[str]] = {"now required": [], "now optional": [], "removed": []}
+        for name in sorted(now.keys() | before.keys()):
+            kind = now.get(name, "removed")
+            if kind != before.get(name):
+                differ[kind].append(name)
+        changes += [f"{kind}: {', '.join(names)}" for kind, names in differ.items() if names]
     if not changes and row.former_parameters not in ("{}", row.parameters):
         changes.append("its parameters are described differently")
     return "; ".join(changes)
 
 
-def _parameters(schema: str) -> tuple[set[str], set[str]]:
-    """The required and the optional parameters of a JSON Schema; none of a text that is no schema."""
-    # A schema is as a run recorded it.
-    parsed: Any = json.loads(schema)
+def _parameters(schema: str) -> dict[str, str]:
+    """Whether each parameter of a JSON Schema is required, as `what_changed` says it; none of a text that is none."""
+    parsed: Any = json.loads(schema)  # as a run recorded it
     try:
-        names: set[str] = set(parsed.get("properties") or ())
-        required = names.intersection(parsed.get("required") or ())
+        names: dict[str, str] = dict.fromkeys(parsed.get("properties") or (), "now optional")
+        for name in names.keys() & (parsed.get("required") or ()):
+            names[name] = "now required"
     except (AttributeError, TypeError):
-        return set(), set()
-    return required, names - required
+        return {}
+    return names

@@ -11,6 +11,13 @@ SELECT seq, id, record, shown, uses, successes,
        CASE WHEN length(embedding) = 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions') THEN embedding END
 FROM lesson WHERE namespace = :namespace AND changed > :newer_than ORDER BY seq;
 
+-- name: lessons_without_vector
+-- A vector of another size is none.
+SELECT id, record ->> '$.text' FROM lesson
+WHERE namespace = :namespace AND json_valid(record)
+  AND length(coalesce(embedding, '')) <> 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions')
+ORDER BY seq;
+
 -- name: lessons_shown
 -- How many lessons searches find, and how many of them were ever shown; notes, which are one user's, do not count.
 SELECT count(*), coalesce(sum(shown > 0), 0) FROM lesson

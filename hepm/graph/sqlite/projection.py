@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from hepm.cypher.model import EDGE_SUMMARIES, PROPERTIES, TABLES, PropertyType, Table
+from hepm.cypher.model import EDGE_SUMMARIES, TABLES, Table
 
 if TYPE_CHECKING:
     from hepm.cypher.engines import Projection
@@ -31,7 +30,7 @@ def open_copy(store: SQLiteStore) -> Projection:
     return open_projection(folder, state, lambda: model_tables(store))
 
 
-def model_tables(store: SQLiteStore) -> Iterator[tuple[Table, Iterator[tuple[object, ...]]]]:
+def model_tables(store: SQLiteStore) -> Iterator[tuple[Table, Iterator[Sequence[object]]]]:
     """The tables of the graph model over all namespaces, each with its rows, all of one state of the store; lazy.
 
     Rows of nodes begin with a key, rows of relationships with the keys of both ends; the properties follow in the order
@@ -42,23 +41,4 @@ def model_tables(store: SQLiteStore) -> Iterator[tuple[Table, Iterator[tuple[obj
         source, target = table.ends or ("", "")
         values = {"summaries": EDGE_SUMMARIES, "source": source.lower(), "target": target.lower()}
         queries.append((table.name, values))
-    for table, rows in zip(TABLES, store.iterate_at_once(queries), strict=True):
-        yield table, _typed(table, rows)
-
-
-def _typed(table: Table, rows: Iterator[Sequence[Any]]) -> Iterator[tuple[object, ...]]:
-    kinds = tuple(PROPERTIES[table.name].values())
-    keys = 1 if table.ends is None else 2
-    for row in rows:
-        yield (*row[:keys], *map(_value, row[keys:], kinds))
-
-
-def _value(value: Any, kind: PropertyType) -> object:
-    """A value as its column takes it: SQLite holds truth values as numbers and lists as JSON."""
-    if value is None:
-        return None
-    if kind == "strings":
-        return tuple(json.loads(value))
-    if kind == "boolean":
-        return bool(value)
-    return value
+    yield from zip(TABLES, store.iterate_at_once(queries), strict=True)

@@ -1,17 +1,18 @@
 -- The tables of the graph model (docs/reference/graph-model.md), each by the name of its label or type. A node begins with
--- its key, a relationship with the keys of both ends; the properties follow in the order of `hepm.cypher.model`. Lists are
--- JSON. Of a relationship between several labels, :source and :target are the kinds of lessons at its ends.
+-- its key, a relationship with the keys of both ends; the properties follow in the order of `hepm.cypher.model`. Of a
+-- relationship between several labels, :source and :target are the kinds of lessons at its ends.
 
 -- name: Tool
 SELECT json_array(namespace, name), namespace, name, description, parameters, calls, errors,
-       iif(retired, 'by hand', NULL), nullif(aliases, '[]'), nullif(changed_at, 0) FROM tool
+       iif(retired, 'by hand', NULL), nullif(aliases, '[]') AS "aliases [hepm_names]", nullif(changed_at, 0) FROM tool
 UNION ALL
 SELECT json_array(namespace, name), namespace, name, '', '{}', 0, 0, NULL, NULL, NULL  -- the start, which is never called
 FROM (SELECT namespace, source AS name FROM edge UNION SELECT namespace, target FROM edge
       EXCEPT SELECT namespace, name FROM tool);
 
 -- name: State
-SELECT id, namespace, id, summary, sources, targets, success, count, seen, trajectory, step
+SELECT id, namespace, id, summary, sources AS "sources [hepm_names]", targets AS "targets [hepm_names]", success AS "success [hepm_flag]", count, seen,
+       trajectory, step
 FROM state WHERE summary IS NOT NULL ORDER BY id;
 
 -- name: AFTER
@@ -22,9 +23,9 @@ SELECT s.id, json_array(s.namespace, tool.value) FROM state s, json_each(s.targe
 
 -- name: Trajectory
 SELECT seq, namespace, id, row_number() OVER (PARTITION BY namespace ORDER BY seq), environment, task, model, user, source,
-       success, reward, steps, ended_at, strftime('%Y-%m-%d', ended_at, 'unixepoch'),
-       (SELECT json_group_array(tool.value) FROM json_each(t.sequence) step, json_each(step.value, '$[0]') tool),
-       counted, said, record
+       success AS "success [hepm_flag]", reward, steps, ended_at, strftime('%Y-%m-%d', ended_at, 'unixepoch'),
+       (SELECT json_group_array(tool.value) FROM json_each(t.sequence) step, json_each(step.value, '$[0]') tool) AS "tools [hepm_names]",
+       counted AS "counted [hepm_flag]", said, record
 FROM trajectory t WHERE json_valid(record);
 
 -- name: TOOK
@@ -45,32 +46,35 @@ WITH total AS (
 )
 SELECT json_array(namespace, source), json_array(namespace, target), support, failures, unlabelled, inverse_steps,
        ifnull((support + inverse_steps / 4294967296.0) / nullif(weight, 0), 0.0),
-       ifnull(failures * 1.0 / nullif(support + failures, 0), 0.0), ifnull(states, 0), ifnull(summaries, '[]')
+       ifnull(failures * 1.0 / nullif(support + failures, 0), 0.0), ifnull(states, 0), ifnull(summaries, '[]') AS "summaries [hepm_names]"
 FROM edge JOIN total USING (namespace, source) LEFT JOIN held USING (namespace, source, target);
 
 -- name: Experience
 SELECT seq, namespace, id, seq, record ->> '$.text', user,
-       (SELECT json_group_array(value ->> 0) FROM json_each(record, '$.sources')), record -> '$.tools', live,
+       (SELECT json_group_array(value ->> 0) FROM json_each(record, '$.sources')) AS "runs [hepm_names]", record -> '$.tools' AS "tools [hepm_names]",
+       live AS "live [hepm_flag]",
        record ->> '$.retired', record ->> '$.made_by', shown, uses, successes, (successes + 1.0) / (uses + 2), record,
        p ->> 'situation', p ->> 'action', p ->> 'outcome', p ->> 'lesson', p ->> 'zone', p ->> 'stage', p ->> 'reward',
-       p -> 'environments', p ->> 'first_turn', p ->> 'last_turn', ifnull(p -> 'preconditions', '[]'),
-       ifnull(p -> 'after', '[]'), ifnull(p -> 'says', '[]'), ifnull(p -> 'facts', '[]'), ifnull(p ->> 'only_user', ''),
+       p -> 'environments' AS "environments [hepm_names]", p ->> 'first_turn', p ->> 'last_turn', ifnull(p -> 'preconditions', '[]') AS "preconditions [hepm_names]",
+       ifnull(p -> 'after', '[]') AS "after [hepm_names]", ifnull(p -> 'says', '[]') AS "says [hepm_names]", ifnull(p -> 'facts', '[]') AS "facts [hepm_names]", ifnull(p ->> 'only_user', ''),
        ifnull(p ->> 'condition', ''), ifnull(p ->> 'tried', 0), ifnull(p ->> 'worked', 0), p ->> 'distilled_by',
        p ->> 'generation'
 FROM (SELECT *, record -> '$.properties' AS p FROM lesson WHERE kind = 'experience' AND json_valid(record));
 
 -- name: Principle
 SELECT seq, namespace, id, seq, record ->> '$.text', user,
-       (SELECT json_group_array(value ->> 0) FROM json_each(record, '$.sources')), record -> '$.tools', live,
+       (SELECT json_group_array(value ->> 0) FROM json_each(record, '$.sources')) AS "runs [hepm_names]", record -> '$.tools' AS "tools [hepm_names]",
+       live AS "live [hepm_flag]",
        record ->> '$.retired', record ->> '$.made_by', shown, uses, successes, (successes + 1.0) / (uses + 2), record,
-       p ->> 'kind', p -> 'environments', p ->> 'first_turn', p ->> 'last_turn', ifnull(p -> 'preconditions', '[]'),
-       ifnull(p -> 'after', '[]'), ifnull(p -> 'says', '[]'), ifnull(p -> 'facts', '[]'), ifnull(p ->> 'only_user', ''),
+       p ->> 'kind', p -> 'environments' AS "environments [hepm_names]", p ->> 'first_turn', p ->> 'last_turn', ifnull(p -> 'preconditions', '[]') AS "preconditions [hepm_names]",
+       ifnull(p -> 'after', '[]') AS "after [hepm_names]", ifnull(p -> 'says', '[]') AS "says [hepm_names]", ifnull(p -> 'facts', '[]') AS "facts [hepm_names]", ifnull(p ->> 'only_user', ''),
        ifnull(p ->> 'condition', ''), ifnull(p ->> 'tried', 0), ifnull(p ->> 'worked', 0), p ->> 'distilled_by'
 FROM (SELECT *, record -> '$.properties' AS p FROM lesson WHERE kind = 'principle' AND json_valid(record));
 
 -- name: Notes
 SELECT seq, namespace, id, seq, record ->> '$.text', user,
-       (SELECT json_group_array(value ->> 0) FROM json_each(record, '$.sources')), record -> '$.tools', live,
+       (SELECT json_group_array(value ->> 0) FROM json_each(record, '$.sources')) AS "runs [hepm_names]", record -> '$.tools' AS "tools [hepm_names]",
+       live AS "live [hepm_flag]",
        record ->> '$.retired', record ->> '$.made_by', shown, uses, successes, (successes + 1.0) / (uses + 2), record,
        record ->> '$.properties.version', record ->> '$.properties.written_by'
 FROM lesson WHERE kind = 'notes' AND json_valid(record);
@@ -86,13 +90,13 @@ SELECT DISTINCT json_array(namespace, name), namespace, name FROM (
     FROM lesson l, json_each(iif(json_valid(l.record), l.record, NULL), '$.triples') triple WHERE l.kind = 'principle');
 
 -- name: Showing
-SELECT json_array(namespace, run), namespace, run, max(told)
+SELECT json_array(namespace, run), namespace, run, max(told) AS "told [hepm_flag]"
 FROM (SELECT namespace, run, NULL AS told FROM showing UNION ALL SELECT namespace, run, success FROM told_outcome)
 GROUP BY namespace, run;
 
 -- name: FROM
 -- Of a run that is named twice, the later one counts.
-SELECT lesson, run, reward, words FROM (
+SELECT lesson, run, reward, words AS "words [hepm_flag]" FROM (
     SELECT l.seq AS lesson, t.seq AS run, source.value ->> 1 AS reward, source.value ->> 2 AS words, max(source.key)
     FROM lesson l, json_each(iif(json_valid(l.record), l.record, NULL), '$.sources') source
     JOIN trajectory t ON t.namespace = l.namespace AND t.id = source.value ->> 0
@@ -140,6 +144,6 @@ SELECT DISTINCT json_array(l.namespace, triple.value ->> 0), json_array(l.namesp
 FROM lesson l, json_each(iif(json_valid(l.record), l.record, NULL), '$.triples') triple WHERE l.kind = 'principle';
 
 -- name: SHOWED
-SELECT json_array(s.namespace, s.run), l.seq, s.success
+SELECT json_array(s.namespace, s.run), l.seq, s.success AS "success [hepm_flag]"
 FROM showing s JOIN lesson l ON l.namespace = s.namespace AND l.id = s.lesson
 WHERE l.kind = :target AND json_valid(l.record);

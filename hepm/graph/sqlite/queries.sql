@@ -498,9 +498,13 @@ WHERE s.namespace = :namespace AND s.success = 1 AND s.summary IS NOT NULL ORDER
 
 -- name: states
 SELECT s.id, s.sources AS "sources [hepm_names]", s.targets AS "targets [hepm_names]", s.success AS "success [hepm_flag]",
-       s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.state IS NOT NULL AS "embedded [hepm_flag]"
-FROM state s LEFT JOIN vector v ON v.state = s.id
-WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
+       s.key, s.count, s.seen, s.trajectory, s.step, s.summary
+FROM state s WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
+
+-- name: states_without_vector
+SELECT s.id, s.summary FROM state s
+WHERE s.namespace = :namespace AND s.summary IS NOT NULL AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.state = s.id)
+ORDER BY s.id;
 
 -- name: held_states
 -- NOT INDEXED reads the table in order; through an index, all rows would be sorted.
