@@ -107,14 +107,12 @@ def _store(
     shown: list[Exposure] = []
     if relabelled:
         shown = _take_out(write, new, relabelled, replay)
-    candidates = [run for run in new if _is_candidate(run, write)]
-    others = [run for run in new if not _is_candidate(run, write)]
-    write.insert_runs(candidates, vectors, counted=False)
-    write.insert_runs(others, vectors, counted=True)
-    delta = Delta.of(others)
+    write.insert_runs(new, vectors)
+    delta = Delta.of([run for run in new if not write.is_candidate(run)])
     delta.describe_tools(new, write.aliases, now=time.time())
     write.apply(delta, vectors)
-    _count_shortest(write, map(_task, candidates), replay, {run.id: run for run in candidates}, vectors)
+    candidates = {run.id: run for run in new if write.is_candidate(run)}
+    _count_shortest(write, map(_task, candidates.values()), replay, candidates, vectors)
     write.lessons.settle([run.id for run in new])
     write.lessons.show(shown)
     write.note_change()
@@ -129,16 +127,10 @@ def _take_out(
     """
     write.lessons.drop_answers_about(relabelled)
     known = set(relabelled)
-    unlabelled: list[str] = []
-    trusted: list[str] = []
-    for run in new:
-        if run.success is None and run.id in known:
-            unlabelled.append(run.id)
-            if run.trusted:
-                trusted.append(run.id)
-    shown = write.lessons.exposures(trusted)
+    unlabelled = [run for run in new if run.success is None and run.id in known]
+    shown = write.lessons.exposures([run.id for run in unlabelled if run.trusted])
     if unlabelled:
-        write.lessons.forget_from(sorted(unlabelled))
+        write.lessons.forget_from(sorted(run.id for run in unlabelled))
     _remove(write, write.held(relabelled), replay)
     return shown
 
@@ -200,12 +192,11 @@ def count_again(write: Transaction, stored: Iterable[StoredRun], replay: RecordP
         user_vectors: dict[int, Float32Array] = {}
         for stored_run, run in zip(held, parsed, strict=True):
             if isinstance(run, RunRecord):
-                counts = not _is_candidate(run, write)
-                read.append((stored_run._replace(counted=counts), run))
-                if counts:
-                    counted.append(run)
-                else:
+                read.append((stored_run._replace(counted=not write.is_candidate(run)), run))
+                if write.is_candidate(run):
                     tasks.add(_task(run))
+                else:
+                    counted.append(run)
                 if run.said in vectors:
                     user_vectors[stored_run.seq] = vectors[run.said]
             elif strict:
@@ -274,12 +265,7 @@ def _remove(write: Transaction, gone: Sequence[StoredRun], replay: RecordParser)
     counted = [run for run in gone if run.counted]
     retract_runs(write, counted, replay)
     write.drop_runs([run.id for run in gone])
-    _count_shortest(write, [_task(run) for run in counted if _is_candidate(run, write)], replay)
-
-
-def _is_candidate(run: RunRecord | StoredRun, write: Transaction) -> bool:
-    """Whether it counts only if it is the shortest successful run of its task."""
-    return write.header.counting == "shortest" and bool(run.success and run.task)
+    _count_shortest(write, [_task(run) for run in counted if write.is_candidate(run)], replay)
 
 
 def _count_shortest(
@@ -305,13 +291,8 @@ def _count_shortest(
             elif run.id in new:
                 write.apply(Delta.of([new[run.id]]), vectors)
             else:
-                write.apply(*_delta_of(write, run.record, replay))
-
-
-def _delta_of(write: Transaction, record: str, replay: RecordParser) -> tuple[Delta, TextVectors]:
-    """What a stored run adds, and the vectors of its texts."""
-    runs, vectors = readable(write, [record], replay)
-    return Delta.of(runs), vectors
+                runs, more = readable(write, [run.record], replay)
+                write.apply(Delta.of(runs), more)
 
 
 def _task(run: RunRecord | StoredRun) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hepm.graph.delta import Delta, Edge, RunRecord, StateMove, StatePlace, StateSeen, key_texts, steps_in
@@ -36,10 +36,7 @@ def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: Record
         if count > 0 or kept_text:
             below_bound.add(place[0])
     write.drop_states(dropped)
-    texts: dict[StatePlace, tuple[int, str, int]] = {}
-    for place, (run, step) in _latest_texts(write, orphaned).items():
-        texts[place] = orphaned[place], run, step
-    _add_texts(write, texts, replay)
+    _add_texts(write, _latest_texts(write, orphaned), replay)
     _add_texts(write, write.textless(below_bound), replay)
 
 
@@ -54,26 +51,27 @@ def readable(
     return [run for run in runs if isinstance(run, RunRecord)], vectors
 
 
-def _latest_texts(write: Transaction, places: Iterable[StatePlace]) -> dict[StatePlace, tuple[str, int]]:
-    """The latest run that holds each state, and its transition. One pass over the runs on each edge."""
-    by_edge: defaultdict[Edge, set[StatePlace]] = defaultdict(set)
-    for move, key in places:
+def _latest_texts(write: Transaction, counts: Mapping[StatePlace, int]) -> dict[StatePlace, tuple[int, str, int]]:
+    """The latest run that holds each state, and its transition, with the state's count.
+
+    One pass over the runs on each edge.
+    """
+    by_edge: defaultdict[Edge, set[int]] = defaultdict(set)
+    for move, key in counts:
         # Every run with the move took the edge between its first tools.
         # So one pass over the runs on that edge meets all states between these tools.
-        by_edge[move.sources[0], move.targets[0]].add((move, key))
+        by_edge[move.sources[0], move.targets[0]].add(key)
     latest: dict[StatePlace, tuple[float, str, int]] = {}
-    for edge, places_on_edge in by_edge.items():
-        keys = sorted({key for _, key in places_on_edge})
+    for edge, keys_on_edge in by_edge.items():
+        keys = sorted(keys_on_edge)
         if len(keys) > _FEW_KEYS:
             keys = []  # all runs on the edge are read
         texts = key_texts(keys)
         for run, ended, success, sequence in write.rows("runs_holding", source=edge[0], target=edge[1], texts=texts):
             for step, (*_, place) in enumerate(steps_in(sequence, success=success)):
-                if place not in places_on_edge:
-                    continue
-                if place not in latest or (ended, run, step) > latest[place]:
+                if place in counts and (place not in latest or (ended, run, step) > latest[place]):
                     latest[place] = ended, run, step
-    return {place: (run, step) for place, (_, run, step) in latest.items()}
+    return {place: (counts[place], run, step) for place, (_, run, step) in latest.items()}
 
 
 def _add_texts(write: Transaction, texts: Mapping[StatePlace, tuple[int, str, int]], replay: RecordParser) -> None:

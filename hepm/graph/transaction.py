@@ -81,7 +81,7 @@ class Transaction(ABC):
         """The rows of a named statement."""
 
     @abstractmethod
-    def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> None:
+    def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> object:
         """Run a named statement for each row; lessons, runs, tools, users and answers are named by their ids."""
 
     @abstractmethod
@@ -128,13 +128,17 @@ class Transaction(ABC):
         """What a store keeps beside the record of a run."""
         return {"run": run.id, **run.columns}
 
-    def insert_runs(self, runs: Sequence[RunRecord], vectors: TextVectors, *, counted: bool) -> None:
-        """Store the rows of new runs, not their counts."""
+    def is_candidate(self, run: RunRecord | StoredRun) -> bool:
+        """Whether a run counts only if it is the shortest successful one of its task."""
+        return self.header.counting == "shortest" and bool(run.success and run.task)
+
+    def insert_runs(self, runs: Sequence[RunRecord], vectors: TextVectors) -> None:
+        """Store the rows of new runs, not their counts; a candidate does not count yet."""
         rows: list[Values] = []
         for run in runs:
             self.last_run += 1
-            row = {**self.run_row(run), "seq": self.last_run, "counted": counted, "record": run.record}
-            rows.append({**row, "said_vector": vector_bytes(vectors, run.said)})
+            row = {**self.run_row(run), "seq": self.last_run, "counted": not self.is_candidate(run)}
+            rows.append({**row, "record": run.record, "said_vector": vector_bytes(vectors, run.said)})
         self.write("add_runs", rows)
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:

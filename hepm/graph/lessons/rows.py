@@ -163,18 +163,17 @@ class LessonRow:
     @property
     def columns(self) -> Values:
         """The properties of its node in a graph that derive from it."""
-        columns: Values = {}
-        for name, value in self.properties.items():
-            columns[name] = list(value) if isinstance(value, tuple) else value
-        columns["id"] = self.id
-        columns["text"] = self.text
-        columns["user"] = self.user
-        columns["live"] = self.live
-        columns["retired"] = self.retired
-        columns["made_by"] = self.made_by
-        columns["runs"] = [source.run for source in self.sources]
-        columns["tools"] = list(self.tools)
-        return columns
+        return {
+            **self.properties,
+            "id": self.id,
+            "text": self.text,
+            "user": self.user,
+            "live": self.live,
+            "retired": self.retired,
+            "made_by": self.made_by,
+            "runs": [source.run for source in self.sources],
+            "tools": self.tools,
+        }
 
     def heeded_by(self, edges: Iterable[tuple[ToolName, ToolName]], aliases: Mapping[ToolName, ToolName]) -> bool:
         """Whether a run that took these edges did what it says, tools under their own names.

@@ -70,11 +70,8 @@ class LessonTransaction:
 
     def relink(self, tools: Collection[str]) -> None:
         """Link lessons about tools again, whose names now stand for others."""
-        about: list[LessonRow] = []
-        for lesson in stored_lessons(self._write.rows("lessons", newer_than=-1)):
-            if not set(lesson.row.tools).isdisjoint(tools):
-                about.append(lesson.row)
-        self._write.put_lessons(about, {})
+        rows = [lesson.row for lesson in stored_lessons(self._write.rows("lessons", newer_than=-1))]
+        self._write.put_lessons([row for row in rows if not set(row.tools).isdisjoint(tools)], {})
 
     def put_answers(self, answers: Sequence[Answer]) -> None:
         """See `LessonStore.put_answers`."""
@@ -194,36 +191,26 @@ class LessonTransaction:
 
     def _settled(self, exposures: Sequence[Exposure]) -> list[Exposure]:
         """Exposures with how their runs ended: as stored, else as reported; None for lessons that the runs ignored."""
-        runs = list(dict.fromkeys(exposure.run for exposure in exposures))
-        of_runs, reported = self._outcomes(runs), self._reported(runs)
-        ignored = self._ignored(exposures)
-        settled: list[Exposure] = []
-        for exposure in exposures:
-            success = of_runs.get(exposure.run)
-            if success is None:
-                success = reported.get(exposure.run)
-            if exposure in ignored:
-                success = None
-            settled.append(exposure._replace(success=success))
-        return settled
-
-    def _ignored(self, exposures: Sequence[Exposure]) -> set[Exposure]:
-        """Those of lessons that their runs, as far as they are stored, did not heed: they are credited with nothing."""
         if not exposures:
-            return set()
-        edges: defaultdict[str, list[tuple[ToolName, ToolName]]] = defaultdict(list)
+            return []
         runs = list(dict.fromkeys(exposure.run for exposure in exposures))
+        outcomes = self._outcomes(runs)
+        reported = self._reported(runs)
+        edges: defaultdict[str, list[tuple[ToolName, ToolName]]] = defaultdict(list)  # of stored runs
         for source, target, run in self._write.rows("run_edges_of", runs=runs):
             edges[run].append((source, target))
         lessons = self.get(exposure.lesson for exposure in exposures if exposure.run in edges)
-        ignored: set[Exposure] = set()
+        settled: list[Exposure] = []
         for exposure in exposures:
-            stored = lessons.get(exposure.lesson)
-            if exposure.run not in edges or stored is None:
-                continue
-            if not stored.row.heeded_by(edges[exposure.run], self._write.aliases):
-                ignored.add(exposure)
-        return ignored
+            success = outcomes.get(exposure.run)
+            if success is None:
+                success = reported.get(exposure.run)
+            if exposure.run in edges and exposure.lesson in lessons:
+                row = lessons[exposure.lesson].row
+                if not row.heeded_by(edges[exposure.run], self._write.aliases):
+                    success = None
+            settled.append(exposure._replace(success=success))
+        return settled
 
     def settle(self, runs: Sequence[str]) -> int:
         """Credit what was shown in runs with how these ended; how many exposures that changed."""

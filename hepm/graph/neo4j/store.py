@@ -23,7 +23,6 @@ from hepm.graph.neo4j.connection import (
     to_floats,
     uid,
 )
-from hepm.graph.neo4j.lessons import LINKS, links_of, notes_link_of
 from hepm.graph.rows import (
     Counting,
     Float32Array,
@@ -180,6 +179,14 @@ def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     tx.run(statement(name), values).consume()
 
 
+_LINKS: Final = (
+    "unlink_lesson_runs",  # a run that no longer stands behind a lesson must go
+    "link_lesson_runs",
+    "link_lesson_tools",
+    "link_lesson_parents",
+    "link_triples",
+)
+"""Statements that link the nodes of lessons."""
 _HEAVY: Final = {"vector", "said_vector", "record"}
 """Members of rows of which fewer are sent at once."""
 
@@ -212,19 +219,16 @@ class Neo4jTransaction(Transaction):
         """The rows of a named statement; nodes are found by hashes of the names in `values`."""
         return rows_of(self.send(name, **bound(self.space, values)))
 
-    def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> None:
-        """Send a named statement for some rows at a time, without waiting for the server."""
-        self._send_rows(name, rows)
-
     def ask(self, name: str, rows: Iterable[Values], /) -> list[Row]:
         """The rows that a named statement returns for all of `rows`."""
         # All are sent before the first answer is read: the server works while the next part is packed.
         answers: list[Row] = []
-        for result in self._send_rows(name, rows):
+        for result in self.write(name, rows):
             answers += rows_of(result)
         return answers
 
-    def _send_rows(self, name: str, rows: Iterable[Values]) -> list[neo4j.Result]:
+    def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> list[neo4j.Result]:
+        """Send a named statement for some rows at a time, without waiting for the server."""
         sent = [self._keyed(row) for row in rows]
         size = ROWS
         if sent and not _HEAVY.isdisjoint(sent[0]):
@@ -265,10 +269,26 @@ class Neo4jTransaction(Transaction):
     def put_lessons(self, rows: Sequence[LessonRow], vectors: TextVectors) -> None:
         """Write the nodes of lessons, and link them anew to runs, tools, lessons, users and concepts."""
         super().put_lessons(rows, vectors)
-        links = [links_of(row, self.aliases) for row in rows]
-        for statement_name in LINKS:
+        links: list[Values] = []
+        revisions: list[Values] = []
+        for row in rows:
+            parents = [{"parent": parent.id, "operator": parent.operator} for parent in row.parents]
+            if row.kind == "notes":  # those that they revise; the last ones are preferred
+                revised = row.parents[0].id if row.parents else ""
+                revisions.append({"lesson": row.id, "parent": revised, "user": row.user})
+                parents = []
+            links.append(
+                {
+                    "lesson": row.id,
+                    "links": [source._asdict() for source in row.sources],
+                    "tools": [{"tool": self.aliases.get(tool, tool)} for tool in row.tools],
+                    "parents": parents,
+                    "triples": [triple._asdict() for triple in row.triples],
+                }
+            )
+        for statement_name in _LINKS:
             self.write(statement_name, links)
-        self.write("link_notes", [notes_link_of(row) for row in rows if row.kind == "notes"])
+        self.write("link_notes", revisions)
 
     def note_change(self, *, everything: bool = False) -> None:
         """Write the journal entry and the last row numbers; weigh the edges of the tools that changed.
@@ -298,9 +318,9 @@ class Neo4jTransaction(Transaction):
             row["task_uid"] = uid(self.space, run.environment, run.task)
         return row
 
-    def insert_runs(self, runs: Sequence[RunRecord], vectors: TextVectors, *, counted: bool) -> None:
+    def insert_runs(self, runs: Sequence[RunRecord], vectors: TextVectors) -> None:
         """Create the nodes of runs, linked to lessons as they were before they were dropped in this transaction."""
-        super().insert_runs(runs, vectors, counted=counted)
+        super().insert_runs(runs, vectors)
         self.write("link_lesson_runs", self._held_links)
         self._held_links = []
 
