@@ -393,19 +393,15 @@ SELECT :namespace, :after, :tool, seq FROM trajectory WHERE namespace = :namespa
 DELETE FROM passage WHERE trajectory = (SELECT seq FROM trajectory WHERE namespace = :namespace AND id = :run);
 
 -- name: add_state
-INSERT INTO state (namespace, sources, targets, success, key, count, seen, trajectory, step, summary)
-VALUES (:namespace, :sources, :targets, :success, :key, :count, :seen, :trajectory, :step, :summary)
-RETURNING id;
-
--- name: repeat_state
 -- Of two wordings the later one stays, ties by run and step. Whether that is this one, with the former text. The text is
 -- left out: setting it would write the index of states with text.
-UPDATE state SET count = count + :count,
+INSERT INTO state (namespace, sources, targets, success, key, count, seen, trajectory, step, summary)
+VALUES (:namespace, :sources, :targets, :success, :key, :count, :seen, :trajectory, :step, :summary)
+ON CONFLICT (namespace, sources, targets, success, key) DO UPDATE SET count = count + excluded.count,
     (seen, trajectory, step) = (
-        SELECT iif(later, :seen, seen), iif(later, :trajectory, trajectory), iif(later, :step, step)
-        FROM (SELECT (:seen, :trajectory, :step) > (seen, trajectory, step) AS later))
-WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key
-RETURNING id, (seen, trajectory, step) = (:seen, :trajectory, :step), summary,
+        SELECT iif(later, excluded.seen, seen), iif(later, excluded.trajectory, trajectory), iif(later, excluded.step, step)
+        FROM (SELECT (excluded.seen, excluded.trajectory, excluded.step) > (seen, trajectory, step) AS later))
+RETURNING id, count > :count AS repeated, (seen, trajectory, step) = (:seen, :trajectory, :step), summary,
     EXISTS (SELECT 1 FROM vector v WHERE v.state = state.id);
 
 -- name: set_text

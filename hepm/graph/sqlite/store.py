@@ -250,18 +250,14 @@ class SQLiteTransaction(Transaction):
         for row in rows:
             place = _names(row["sources"]), _names(row["targets"]), row["success"]
             values = {**row, "sources": place[0], "targets": place[1]}
-            known = self.run("repeat_state", **values).fetchone()
-            if known is None:
-                number = int(self.run("add_state", **values).fetchone()[0])
-                grown.setdefault(place, []).append(number)
-            else:
-                number, is_latest, text, has_vector = known
+            number, is_repeated, is_latest, text, has_vector = self.run("add_state", **values).fetchone()
+            if is_repeated:
                 if not is_latest or (text == row["summary"] and has_vector):
                     continue
                 self.rewritten = True
                 self.run("set_text", state=number, summary=row["summary"])
-                if text is None:  # it lost its text to the bound
-                    grown.setdefault(place, []).append(number)
+            if not is_repeated or text is None:  # it lost its text to the bound
+                grown.setdefault(place, []).append(number)
             vector = vector_bytes(vectors, row["summary"])
             if vector is not None:
                 embedded.append({"state": number, "vector": vector})
