@@ -62,6 +62,12 @@ T = TypeVar("T")
 
 _MOST_REFUSALS: Final = 5_000  # runs with refusals that are read
 _REEMBED_BATCH: Final = 1000  # texts that are embedded and written in one transaction
+_WITHOUT_VECTOR: Final[Mapping[Vectored, str]] = {
+    "lesson": "lessons_without_vector",
+    "state": "states_without_vector",
+    "run": "runs_without_vector",
+}
+"""The statement for what waits for a vector: keys as `put_vectors` takes them, and texts."""
 _RESTATED: Final = 500  # runs that are read at once
 
 
@@ -338,29 +344,21 @@ class Store(ABC):
 
         Every batch is a transaction of its own: an interrupted call continues where it stopped.
         """
-        waiting: list[tuple[str, Vectored, Mapping[Any, str]]] = []
+        waiting: list[tuple[str, Vectored, dict[Any, str]]] = []
         for namespace in self.namespaces():
-            for of, texts in self._without_vector(namespace).items():
-                waiting.append((namespace, of, texts))
+            for of, statement in _WITHOUT_VECTOR.items():
+                for rows in batches(self.read(statement, namespace=namespace), _REEMBED_BATCH):
+                    waiting.append((namespace, of, dict(rows)))
         total = sum(len(texts) for _, _, texts in waiting)
         done = 0
         for namespace, of, texts in waiting:
-            for keys in batches(texts, _REEMBED_BATCH):
-                vectors = embedder.embed([texts[key] for key in keys])
-                by_key = dict(zip(keys, vectors, strict=True))
-                self.put_vectors(of, by_key, namespace=namespace, embedder=embedder.name)
-                done += len(keys)
-                if on_progress is not None:
-                    on_progress(done, total)
+            vectors = embedder.embed(list(texts.values()))
+            by_key = dict(zip(texts, vectors, strict=True))
+            self.put_vectors(of, by_key, namespace=namespace, embedder=embedder.name)
+            done += len(texts)
+            if on_progress is not None:
+                on_progress(done, total)
         return done
-
-    def _without_vector(self, namespace: str) -> Mapping[Vectored, Mapping[Any, str]]:
-        """Texts without a vector, by the key that `put_vectors` takes."""
-        return {
-            "lesson": dict(self.read("lessons_without_vector", namespace=namespace)),
-            "state": dict(self.read("states_without_vector", namespace=namespace)),
-            "run": dict(self.read("runs_without_vector", namespace=namespace)),
-        }
 
     # Reading
 
@@ -588,8 +586,6 @@ class Store(ABC):
     def states_at(self, places: Sequence[StatePlace], *, namespace: str) -> tuple[list[StatePlace], Float32Array]:
         """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""
         size = self.header.dimensions
-        if not size:
-            return [], vectors_of([], size)
         numbers: list[int] = []
         vectors: list[bytes] = []
         for number, vector in self.read("states_at", namespace=namespace, places=list(places)):

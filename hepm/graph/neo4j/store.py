@@ -91,18 +91,15 @@ class Neo4jStore(Store):
 
     def _migrate(self) -> None:
         stored_version = 0  # of an empty database
-        rows = self._connection.read("memory", newest=True)
-        if rows:
-            stored_version = Header(*rows[0]).schema_version
         newest = migrations()[-1][0]
-        if rows:
+        for row in self._connection.read("memory", newest=True):
+            stored_version = Header(*row).schema_version
             check_schema(stored_version, f"the memory at {self._where}", oldest=_OLDEST_SCHEMA, newest=newest)
         for version, schema_changes in migrations():
-            if version <= stored_version:
-                continue
-            for text in schema_changes:
-                self._connection.change_schema(text)
-            self._connection.write(lambda tx, v=version: run(tx, "set_header", values={"schema_version": v}))
+            if version > stored_version:
+                for text in schema_changes:
+                    self._connection.change_schema(text)
+                self._connection.write(lambda tx, v=version: run(tx, "set_header", values={"schema_version": v}))
         if stored_version < newest:
             self._upgraded_from = stored_version
             self._connection.read("await_indexes", seconds=300)

@@ -85,9 +85,9 @@ class SQLiteStore(Store):
         self._connections = Connections(self.path)
         if not (self._connections.read_only or self.read("meta")):
             first: Values = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
+            first |= {"states_per_move": states_per_move, "success_from": success_from}
             with self._connections.writing() as db:
                 if not db.execute(self._statements["meta"]).fetchall():  # another process may have been first
-                    first |= {"states_per_move": states_per_move, "success_from": success_from}
                     db.executemany(self._statements["set_meta"], _meta_rows(first))
         self._check_counting(counting, str(self.path))
 
