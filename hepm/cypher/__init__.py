@@ -180,14 +180,10 @@ def scripts() -> Mapping[str, str]:
     by_path: dict[str, str] = {}
     for number, (name, text) in enumerate(_settings(library.values()), 1):
         by_path[f"hepm/{number}.cypher"] = f"// {number}. {name}\n{text}\n"
-    pictures: dict[str, str] = {}
-    others: dict[str, str] = {}
-    for name, query in library.items():
-        folder = pictures if query.picture else others
-        folder[name] = query.text
-    for folder_name, texts in (("hepm pictures", pictures), ("hepm questions", others)):
-        for name, text in texts.items():
-            by_path[f"{folder_name}/{name}.cypher"] = text.replace("// ", f"// {name}: ", 1)
+    for folder, picture in (("hepm pictures", True), ("hepm questions", False)):
+        for name, query in library.items():
+            if query.picture == picture:
+                by_path[f"{folder}/{name}.cypher"] = query.text.replace("// ", f"// {name}: ", 1)
     return by_path
 
 

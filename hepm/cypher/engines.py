@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -169,7 +169,7 @@ def _used(plain: str, parameters: Mapping[str, Any]) -> Object:
 _LAYOUT: Final = 4  # incremented when the tables change, so that no older copy is read
 _MEMORY_BYTES: Final = 1 << 30  # of the engine's buffers: a query that needs more fails with a sentence
 _ABANDONED_S: Final = 3600.0  # age from which on an unfinished copy is one of a killed process
-_BUILDING: Final = "building-"  # beginning of the name of a copy that is not finished
+_BUILDING: Final = "building-"  # beginning of the name of the folder of a copy that is not finished
 _SUFFIX: Final = ".lbug"  # ending that the engine expects
 _END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"  # between the texts of a list in a cell; in place of an empty text
 _TYPES: Final = {"string": "STRING", "integer": "INT64", "float": "DOUBLE", "boolean": "BOOLEAN", "strings": "STRING[]"}
@@ -259,8 +259,8 @@ def _plain(value: Any) -> Value:
 def open_projection(folder: Path, state: str, tables: Callable[[], Rows]) -> Projection:
     """The copy of a store as it is now, in a folder; built if there is none.
 
-    There is one file per `state`, a text that differs between states of the store. It is built under another name and
-    renamed when it is complete: any number of processes may build and read, and a killed build leaves nothing to read.
+    There is one file per `state`, a text that differs between states of the store. It is built in a folder of its own
+    and moved when it is complete: any number of processes may build and read, and a killed build leaves nothing to read.
     """
     version = _engine().__version__
     name = hashlib.blake2b(f"{_LAYOUT}\n{version}\n{state}".encode(), digest_size=16).hexdigest() + _SUFFIX
@@ -281,23 +281,22 @@ def open_projection(folder: Path, state: str, tables: Callable[[], Rows]) -> Pro
 
 
 def _build(file: Path, tables: Rows) -> None:
-    building = file.with_name(f"{_BUILDING}{os.getpid()}-{time.time_ns()}{_SUFFIX}")
-    try:
-        with tempfile.TemporaryDirectory(prefix="hepm-cypher-") as scratch:
-            _fill(building, Path(scratch), tables)
+    with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=file.parent) as scratch:
+        built = Path(scratch, file.name)
+        _fill(built, Path(scratch, "table.csv"), tables)
         with contextlib.suppress(PermissionError):  # Windows: another process has just built and opened the same
-            building.replace(file)
-    finally:
-        for rest in file.parent.glob(f"{building.stem}*"):
-            rest.unlink(missing_ok=True)
+            built.replace(file)
     for other in file.parent.iterdir():  # copies of older states, and what killed builds left
         with contextlib.suppress(OSError):  # removed already, or open on Windows
-            abandoned = time.time() - other.stat().st_mtime > _ABANDONED_S
-            if other.name != file.name and (abandoned or not other.name.startswith(_BUILDING)):
-                other.unlink()
+            if not other.is_dir():
+                if other.name != file.name:
+                    other.unlink()
+            elif time.time() - other.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(other)
 
 
-def _fill(file: Path, scratch: Path, tables: Rows) -> None:
+def _fill(file: Path, lines: Path, tables: Rows) -> None:
+    """Make the copy in a file; the rows of one table after the other go through the file `lines`."""
     engine = _engine()
     database = engine.Database(file, buffer_pool_size=_MEMORY_BYTES)
     connection = engine.Connection(database)
@@ -305,7 +304,6 @@ def _fill(file: Path, scratch: Path, tables: Rows) -> None:
         for name, properties in PROPERTIES.items():
             connection.execute(_create(name, properties))
         for table, rows in tables:  # relationships find their nodes there
-            lines = scratch / "table.csv"
             with lines.open("w", encoding="utf-8", newline="") as csv:
                 csv.writelines(map(_line, rows))
             connection.execute(_copy(table, lines))

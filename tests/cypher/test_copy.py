@@ -261,9 +261,10 @@ def test_a_build_that_is_killed_leaves_nothing_that_is_read(tmp_path: Path, afte
 def test_what_killed_builds_left_is_removed_after_an_hour(file: Path):
     folder = folder_of(file)
     folder.mkdir()
-    young, old = folder / "building-1-1.lbug", folder / "building-2-2.lbug"
+    young, old = folder / "building-1", folder / "building-2"
     for path in (young, old):
-        path.write_bytes(b"torn")
+        path.mkdir()
+        (path / "torn.lbug").write_bytes(b"torn")
     os.utime(old, (time.time() - 7200,) * 2)
     ask(file)
     assert young.exists()
