@@ -274,10 +274,9 @@ def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None
         return HashingEmbedder(int(match[1]))
     if name.startswith(_ENDPOINT_PREFIX) and name != _ENDPOINT_PREFIX:
         return EndpointEmbedder(name, base_url=base_url, api_key=api_key)
-    if name == DEFAULT_MODEL or (name.startswith(_HUB_PREFIX) and name != _HUB_PREFIX):
+    named = name == DEFAULT_MODEL or (name.startswith(_HUB_PREFIX) and name != _HUB_PREFIX)
+    if named or (name and Path(name).expanduser().is_dir()):
         return SentenceEmbedder(name)
-    if name and Path(name).expanduser().is_dir():
-        return SentenceEmbedder(Path(name))
     if name.startswith(_FOLDER_PREFIX):
         raise InputError(f"the embedder {name!r} was opened from a folder: give the path of that folder instead.")
     if _ON_THE_HUB.fullmatch(name) and not name.startswith((_ENDPOINT_PREFIX, "hepm/")):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import hypot, log
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -111,8 +112,7 @@ class Training:
         from the edges of its static graph. The score that an LLM gives each tool in ToolNet is left out.
         """
         followed: defaultdict[ToolName, Counter[ToolName]] = defaultdict(Counter)
-        taken: Counter[tuple[ToolName, ToolName]] = Counter()
-        succeeded: Counter[tuple[ToolName, ToolName]] = Counter()
+        ended: defaultdict[tuple[ToolName, ToolName], list[bool]] = defaultdict(list)
         for run in self.runs:
             if run.success is None:
                 continue
@@ -120,15 +120,13 @@ class Training:
             for source, target in edges:
                 followed[source][target] += 1
             # A run counts once per edge for the success rate, however often it took the edge.
-            taken.update(set(edges))
-            if run.success:
-                succeeded.update(set(edges))
-        weights: dict[ToolName, dict[ToolName, float]] = {}
+            for edge in set(edges):
+                ended[edge].append(run.success)
+        weights: defaultdict[ToolName, dict[ToolName, float]] = defaultdict(dict)
         for source, targets in followed.items():
-            weights[source] = {}
             for target, times in targets.items():
-                trust = (succeeded[source, target] + 1) / (taken[source, target] + 2)
-                weights[source][target] = times / targets.total() * trust
+                runs = ended[source, target]
+                weights[source][target] = times / targets.total() * (sum(runs) + 1) / (len(runs) + 2)
         return weights
 
     @cached_property
@@ -155,11 +153,11 @@ class Training:
 
 
 class _Group(NamedTuple):
-    """States after one tool: the next tools, the place among them of each state's, and states and weights by term."""
+    """States after one tool: the next tools, the place among them of each state's, and states and weights by word."""
 
     tools: list[ToolName]
     tool_N: NDArray[np.intp]
-    postings: dict[int, tuple[NDArray[np.intp], FloatArray]]
+    postings: dict[str, tuple[NDArray[np.intp], FloatArray]]
 
 
 class States:
@@ -174,41 +172,31 @@ class States:
         texts_with: Counter[str] = Counter()
         for text in texts:
             texts_with.update(set(_words_of(text)))
-        self._terms = {word: number for number, word in enumerate(sorted(texts_with))}
-        df_V = np.array([texts_with[word] for word in self._terms], dtype=np.float64)
-        self._idf_V: FloatArray = np.log((1 + len(texts)) / (1 + df_V)) + 1
+        self._idf = {word: log((1 + len(texts)) / (1 + df)) + 1 for word, df in texts_with.items()}
         by_last: defaultdict[ToolName, list[Event]] = defaultdict(list)
         for event in events:
             by_last[event.last].append(event)
         self._groups = {last: self._group(members) for last, members in by_last.items()}
 
     def _group(self, events: Sequence[Event]) -> _Group:
-        # By term, the states that hold it and its weight there: an inverted index.
-        states_of: defaultdict[int, list[int]] = defaultdict(list)
-        weights_of: defaultdict[int, list[float]] = defaultdict(list)
+        # By word, the states that hold it and its weight there: an inverted index.
+        states_of: defaultdict[str, list[int]] = defaultdict(list)
+        weights_of: defaultdict[str, list[float]] = defaultdict(list)
         for state, event in enumerate(events):
-            for term, weight in self._terms_of(event.text):
-                states_of[term].append(state)
-                weights_of[term].append(weight)
-        postings = {term: (np.array(states), np.array(weights_of[term])) for term, states in states_of.items()}
+            for word, weight in self.weights(event.text).items():
+                states_of[word].append(state)
+                weights_of[word].append(weight)
+        postings = {word: (np.array(states), np.array(weights_of[word])) for word, states in states_of.items()}
         next_tools = [event.next for event in events]
         tools = sorted(set(next_tools))
         return _Group(tools, np.searchsorted(tools, next_tools), postings)
 
-    def row(self, text: str) -> tuple[NDArray[np.int64], FloatArray]:
-        """Numbers of the terms of a text, in order of words, and their weights."""
-        counted = Counter(word for word in _words_of(text) if word in self._terms)
-        terms = np.array([self._terms[word] for word in counted], dtype=np.int64)
-        times = np.array([*counted.values()], dtype=np.float64)
-        weights = (1 + np.log(times)) * self._idf_V[terms]
-        # A text without a known word has length 0.
-        length = np.sqrt(np.sum(weights**2)) or 1.0
-        return terms, weights / length
-
-    def _terms_of(self, text: str) -> Iterator[tuple[int, float]]:
-        """`row` as pairs of Python numbers, which a loop reads several times faster than those of numpy."""
-        terms, weights = self.row(text)
-        return zip(terms.tolist(), weights.tolist(), strict=True)
+    def weights(self, text: str) -> dict[str, float]:
+        """The weight of each known word of a text; the squares of all add up to 1."""
+        counted = Counter(word for word in _words_of(text) if word in self._idf)
+        weights = {word: (1 + log(times)) * self._idf[word] for word, times in counted.items()}
+        length = hypot(*weights.values())
+        return {word: weight / length for word, weight in weights.items()}
 
     def best(self, event: Event) -> dict[ToolName, float]:
         """Per next tool, the cosine of the most similar state after the same last tool."""
@@ -217,9 +205,9 @@ class States:
             return {}
         cosines_N = np.zeros(len(group.tool_N))
         best_T = np.zeros(len(group.tools))
-        for term, weight in self._terms_of(event.text):
-            if term in group.postings:
-                states, weights = group.postings[term]
+        for word, weight in self.weights(event.text).items():
+            if word in group.postings:
+                states, weights = group.postings[word]
                 cosines_N[states] += weights * weight
         np.maximum.at(best_T, group.tool_N, cosines_N)  # unlike best_T[tool_N] = ..., it takes repeated indices
         return dict(zip(group.tools, best_T.tolist(), strict=True))

@@ -174,12 +174,19 @@ def domains_of(records: Iterable[Record], *, families_by_task: bool = False) -> 
 
     For `families_by_task` see `families_of`.
     """
-    kept = [record for record in records if _is_example(record[1])]
-    members: defaultdict[str, list[DomainRun]] = defaultdict(list)
-    for record, family in zip(kept, families_of(kept, by_task=families_by_task), strict=True):
-        name = record[1].environment or NO_ENVIRONMENT
-        members[name].append(DomainRun(record[1], name, family, task_of(record)))
-    return [Domain(name, runs) for name, runs in sorted(members.items())]
+    by_name: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        if _is_example(record[1]):
+            by_name[record[1].environment or NO_ENVIRONMENT].append(record)
+    return [domain_of(name, kept, families_by_task=families_by_task) for name, kept in sorted(by_name.items())]
+
+
+def domain_of(name: str, records: Sequence[Record], *, families_by_task: bool = False) -> Domain:
+    """One domain of these runs; all runs of a task belong to it, as its family may depend on each."""
+    runs: list[DomainRun] = []
+    for record, family in zip(records, families_of(records, by_task=families_by_task), strict=True):
+        runs.append(DomainRun(record[1], name, family, task_of(record)))
+    return Domain(name, runs)
 
 
 def _is_example(run: Trajectory) -> bool:
@@ -321,12 +328,17 @@ def folds_of(families: Collection[str], folds: int) -> dict[str, int]:
 
 
 def fold_of(family: str, folds: int) -> int:
-    """The fold of a family, the same on every machine. MD5 for its spread, not for secrecy."""
+    """The fold of a family, the same on every machine."""
     # Without the "g" families would fall into other folds, and the reference numbers would not be met.
-    digest = md5(f"g{family}".encode(), usedforsecurity=False).hexdigest()
-    return int(digest, 16) % folds
+    return int(digest_of(f"g{family}"), 16) % folds
 
 
 def _by_hash(run: DomainRun) -> tuple[str, str, str]:
-    hashed = md5(f"{run.task}/{run.id}".encode(), usedforsecurity=False).hexdigest()
-    return hashed, run.trajectory.source, run.trajectory.model  # runs of several files may have the same id
+    # Runs of several files may have the same id.
+    return digest_of(f"{run.task}/{run.id}"), run.trajectory.source, run.trajectory.model
+
+
+def digest_of(name: str) -> str:
+    """The same on every machine. MD5 for its spread, not for secrecy."""
+    # surrogatepass: an id from JSON may hold half of a surrogate pair, which UTF-8 refuses.
+    return md5(name.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

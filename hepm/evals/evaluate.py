@@ -60,7 +60,6 @@ def evaluate(
     """
     if not methods:
         raise InputError("there is no method to measure")
-    _check_labels(domains)
     settings, domains = _settings([by_request(domain) for domain in domains], methods, options)
 
     results = [_Measured(domain) for domain in domains]
@@ -107,8 +106,10 @@ def evaluate(
     return replace(report, verdict=verdict_of(report))
 
 
-def _check_labels(domains: Sequence[Domain]) -> None:
-    """InputError unless at least one run is known to have succeeded."""
+def _settings(
+    domains: Sequence[Domain], methods: Sequence[Method], options: EvalOptions
+) -> tuple[EvalSettings, Sequence[Domain]]:
+    """The options with the numbers of runs, and the domains to measure; InputError if no run succeeded."""
     labels = [run.success for domain in domains for run in domain.runs]
     if not labels:
         raise InputError("there are no runs to evaluate")
@@ -119,13 +120,6 @@ def _check_labels(domains: Sequence[Domain]) -> None:
         )
     if True not in labels:
         raise InputError(f"none of the {len(labels)} runs succeeded, so nothing shows a good way; add successful runs.")
-
-
-def _settings(
-    domains: Sequence[Domain], methods: Sequence[Method], options: EvalOptions
-) -> tuple[EvalSettings, Sequence[Domain]]:
-    """The options with the numbers of runs, and the domains to measure."""
-    labels = [run.success for domain in domains for run in domain.runs]
     settings = EvalSettings(**asdict(options), runs=len(labels), unlabelled=labels.count(None))
     # Differences need a reference that was measured.
     if all(method.name != options.reference for method in methods):

@@ -15,7 +15,6 @@ from hepm.evals.ablated import EpisodicElseProcedural
 from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
 from hepm.evals.domains import DomainRun, Event
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.rows import Float32Array
 from hepm.ingest.transitions import AgentState
 from hepm.memory import Memory
 from hepm.policy import POLICIES, Floors, Policy, PolicySettings, Procedural, Query, floors_of
@@ -142,15 +141,12 @@ def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
             states_by_run[event.run] = _states_before_turns(event.run)
     states = [states_by_run[event.run][event.turn] for event in events]
 
-    texts = list(dict.fromkeys(state.text for state in states if state.text.strip()))
-    vectors: dict[str, Float32Array] = {}
-    if texts:
-        vectors = dict(zip(texts, embedder.embed(texts), strict=True))
-
     queries: list[Query] = []
-    for event, state in zip(events, states, strict=True):
-        vector = vectors.get(state.text)
-        queries.append(Query(after=(event.last,), history=event.previous, state=state, vector=vector))
+    for event, state, vector in zip(events, states, embedder.embed([state.text for state in states]), strict=True):
+        query = Query(after=(event.last,), history=event.previous, state=state)
+        if state.text.strip():
+            query = replace(query, vector=vector)
+        queries.append(query)
     return queries
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from hashlib import md5
 from typing import Final
 
-from hepm.evals.domains import Domain
+from hepm.evals.domains import Domain, digest_of
 from hepm.types import Trajectory
 
 MOST: Final = 2_200.0
@@ -41,12 +40,6 @@ def _chars_of(run: Trajectory) -> int:
 
 def _some_families(domain: Domain, share: float) -> Domain:
     """Whole families, as a part of one would predict itself from the rest of it."""
-    families = sorted({run.family for run in domain.runs}, key=_hash)
+    families = sorted({run.family for run in domain.runs}, key=digest_of)
     chosen = set(families[: max(_FEWEST_FAMILIES, round(share * len(families)))])
     return replace(domain, runs=[run for run in domain.runs if run.family in chosen])
-
-
-def _hash(name: str) -> str:
-    """The same on every machine."""
-    # surrogatepass: an id from JSON may hold half of a surrogate pair, which UTF-8 refuses.
-    return md5(name.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

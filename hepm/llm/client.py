@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
@@ -128,27 +129,20 @@ class Client:
             for future in as_completed(running):
                 yield future.result()
 
-    def _find(self, question: Question[T]) -> Answered[T] | None:
-        """The answer from the ledger; None if there is none, or if it is no longer valid."""
-        with self._lock:
-            paid = self._ledger.get(question.key(self.endpoint.model))
-        if not paid:
-            return None
-        try:
-            return Answered(question, question.read(paid.text), paid_before=True)
-        except ValueError:  # its check has become stricter since
-            return None
-
     def _result(self, question: Question[T]) -> AnswerOrFailure[T]:
         """Find the answer, or ask. Of equal questions one is asked, so that what was kept is what was used."""
         key = question.key(self.endpoint.model)
         with self._lock:
             asking = self._asking[key]
         with asking:
-            paid_before = self._find(question)
-            if paid_before:
-                self.budget.add_paid_before()
-                return paid_before
+            with self._lock:
+                paid = self._ledger.get(key)
+            if paid:
+                # A ValueError: its check has become stricter since.
+                with suppress(ValueError):
+                    answered = Answered(question, question.read(paid.text), paid_before=True)
+                    self.budget.add_paid_before()
+                    return answered
             try:
                 value, paid = self._ask(question)
             except EndpointRefusedError:  # it will answer no other question either

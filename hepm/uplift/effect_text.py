@@ -47,11 +47,11 @@ class MeasuredInBothArms:
         # Rounded first: the three figures agree to the last digit.
         without, with_memory = round(scale * self.without, digits), round(scale * self.with_memory, digits)
         means = (f"{without:,.{digits}f}{unit}", f"{with_memory:,.{digits}f}{unit}")
-        difference = _signed(_figure(with_memory - without, digits))
-        if self.effect is None:
-            return (self.name, *means, difference, "–")
-        value, low, high = figures(self.effect, share=self.share)
-        return (self.name, *means, difference, f"{_signed(value)} ({low} to {high})")
+        adjusted = "–"
+        if self.effect is not None:
+            value, low, high = figures(self.effect, share=self.share)
+            adjusted = f"{_signed(value)} ({low} to {high})"
+        return (self.name, *means, _signed(_figure(with_memory - without, digits)), adjusted)
 
 
 def _signed(figure: str) -> str:
@@ -73,7 +73,7 @@ def _digits_for(sizes: Sequence[float]) -> int:
     """So many digits that no end that is not 0 reads as 0, and that small differences show a fraction."""
     large = max(sizes) >= 3
     # The end that is nearest to 0, but not 0.
-    least = min((size for size in sizes if size), default=1.0)
+    least = min(filter(None, sizes), default=1.0)
     if large and least >= 0.95:
         return 0
     if large or least >= 0.05:
@@ -89,8 +89,8 @@ def _figure(value: float, digits: int) -> str:
     return text
 
 
-def effect_sentence(effect: Effect | None, sessions: int, *, what: str = "success", of: str = "session") -> str:
-    """What is known of a difference of shares.
+def effect_sentence(effect: Effect | None, sessions: int, *, of: str = "session") -> str:
+    """What is known of a difference in success.
 
     "Memory raised success by 6 points (2 to 10) in 1,840 sessions."
 
@@ -108,8 +108,8 @@ def effect_sentence(effect: Effect | None, sessions: int, *, what: str = "succes
         value, low, high = value.removeprefix("−"), high.removeprefix("−"), low.removeprefix("−")
     # The interval excludes 0.
     if effect.sure:
-        return f"Memory {_WORDS[effect.sure]} {what} by {value} points ({low} to {high}) in {count_of(sessions, of)}."
-    unknown = f"Not yet known: {what} differed by {value} points ({low} to {high}) in {count_of(sessions, of)}"
+        return f"Memory {_WORDS[effect.sure]} success by {value} points ({low} to {high}) in {count_of(sessions, of)}."
+    unknown = f"Not yet known: success differed by {value} points ({low} to {high}) in {count_of(sessions, of)}"
     more = effect.more_for(DIFFERENCE)
     if not more:
         return f"{unknown}."

@@ -17,12 +17,13 @@ from hepm.graph.trials import CONTROL, MEMORY, TrialSession
 from hepm.text import count_of
 from hepm.types import Object
 from hepm.uplift.effect_text import MeasuredInBothArms, effect_sentence, figures
-from hepm.uplift.kinds import kinds_of
+from hepm.uplift.likeness import group_requests
 from hepm.uplift.sequence import (
     FEWEST,
     ConfidencePath,
     Effect,
     FloatArray,
+    IntArray,
     path_of,
 )
 
@@ -124,7 +125,7 @@ def uplift_of(sessions: Sequence[TrialSession], *, namespace: str) -> UpliftRepo
             missing[session.arm] += 1
         else:
             ended.append(session)
-    kind_T = kinds_of(ended)
+    kind_T = _kinds_of(ended)
     treated_T = np.array([session.arm == MEMORY for session in ended], dtype=np.bool_)
     # The holdout is the chance of a control; of each session, as the setting may change while an experiment runs.
     chances_T = 1 - np.array([session.holdout for session in ended], dtype=np.float64)
@@ -153,6 +154,28 @@ def uplift_of(sessions: Sequence[TrialSession], *, namespace: str) -> UpliftRepo
         points=_points(paths["success"]),
         shadow=_shadow(shadows) if shadows else None,
     )
+
+
+def _kinds_of(sessions: Sequence[TrialSession]) -> IntArray:
+    """The kind of request of each session of one namespace, in order of arrival, from 0, shape (T,).
+
+    A task that two sessions have, in one environment, is a kind; others are grouped by like requests. All of it is
+    settled before chance draws the arm, so that arms may be compared inside a kind.
+    """
+    times = Counter((session.environment, session.task) for session in sessions)
+    kinds: dict[str, object] = {}
+    # A task of one session says nothing of a kind: such sessions, and those without a task, are grouped by their words.
+    alone: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for session in sessions:
+        if session.task and times[session.environment, session.task] > 1:
+            kinds[session.run] = session.environment, session.task
+        else:
+            alone[session.environment][session.run] = session.request
+    for environment, requests in alone.items():
+        for run, group in group_requests(requests).items():
+            kinds[run] = environment, None, group  # of 3, so that no task is called like a group
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(kinds[session.run], len(numbers)) for session in sessions], dtype=np.int64)
 
 
 def _mean(values_T: FloatArray) -> float:

@@ -40,6 +40,8 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 ALPHA: Final = 0.05
 NARROWEST_AT: Final = 1_000
 """The number of sessions at which the interval is as narrow as it can be."""
+RHO2: Final = (-2 * math.log(ALPHA) + math.log(1 - 2 * math.log(ALPHA))) / NARROWEST_AT
+"""r, with which it is."""
 WARM_UP: Final = 10
 """Sessions of the rarer arm that weigh with the largest possible variance,"""
 FEWEST: Final = 20
@@ -100,15 +102,10 @@ class ConfidencePath(NamedTuple):
         return self.after(len(self.value_T))
 
 
-def rho2(at: float = NARROWEST_AT, alpha: float = ALPHA) -> float:
-    """The parameter r with which the interval is narrowest at so many sessions."""
-    return (-2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))) / at
-
-
-def margins(sessions_T: FloatArray, alpha: float = ALPHA) -> FloatArray:
+def margins(sessions_T: FloatArray) -> FloatArray:
     """Half the width of the interval of a mean whose values have a standard deviation of 1."""
-    r = rho2(alpha=alpha)
-    return np.sqrt((sessions_T * r + 1) / (sessions_T**2 * r) * np.log((sessions_T * r + 1) / alpha**2))
+    tr_T = sessions_T * RHO2
+    return np.sqrt((tr_T + 1) / (sessions_T * tr_T) * np.log((tr_T + 1) / ALPHA**2))
 
 
 def sessions_for(difference: float, sd: float) -> int:
@@ -125,15 +122,10 @@ def sessions_for(difference: float, sd: float) -> int:
     return sessions
 
 
-class Expected(NamedTuple):
-    """What sessions of its kind lead to expect of each session, with memory and without; shape (T,) each."""
-
-    with_T: FloatArray
-    without_T: FloatArray
-
-
-def expected(y_T: FloatArray, treated_T: BoolArray, kinds_T: IntArray, *, guess: float = 0.5) -> Expected:
-    """From the sessions before each one alone: m1 and m0 of this module's docstring.
+def expected(
+    y_T: FloatArray, treated_T: BoolArray, kinds_T: IntArray, *, guess: float = 0.5
+) -> tuple[FloatArray, FloatArray]:
+    """What the sessions before each one lead to expect of it with memory, and without: m1 and m0 above, shape (T,).
 
     The mean of its kind, with and without memory together, drawn towards that of all; and by how much all sessions of
     an arm differ from all.
@@ -145,10 +137,9 @@ def expected(y_T: FloatArray, treated_T: BoolArray, kinds_T: IntArray, *, guess:
     a_T, every_T = treated_T.astype(np.float64), np.ones_like(y_T)
     one_kind_T = np.zeros_like(kinds_T)
     all_T = _before(y_T, every_T, one_kind_T, guess * every_T, _OF_ALL)
-    kind_mean_T = _before(y_T, every_T, kinds_T, all_T, _OF_KIND)
-    with_T = kind_mean_T + _before(y_T, a_T, one_kind_T, all_T, _OF_ARM) - all_T
-    without_T = kind_mean_T + _before(y_T, 1 - a_T, one_kind_T, all_T, _OF_ARM) - all_T
-    return Expected(with_T, without_T)
+    kind_T = _before(y_T, every_T, kinds_T, all_T, _OF_KIND) - all_T
+    with_T, without_T = (_before(y_T, arm_T, one_kind_T, all_T, _OF_ARM) for arm_T in (a_T, 1 - a_T))
+    return kind_T + with_T, kind_T + without_T
 
 
 def _before(y_T: FloatArray, weight_T: FloatArray, group_T: IntArray, prior_T: FloatArray, worth: float) -> FloatArray:

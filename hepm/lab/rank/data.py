@@ -62,8 +62,7 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     data["run"].num_nodes = len(calls.run_ids)
     data["call"].num_nodes = len(calls.next_N)
     all_N = torch.ones(len(calls.next_N), dtype=torch.bool)
-    _add_tools(data, data, all_N)
-    _add_states(data, data, all_N)
+    _add_calls(data, data, all_N, all_N)
     return data
 
 
@@ -80,9 +79,8 @@ def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, s
     tools = len(data["tool"].x)
     kept["tool"].x = data["tool"].x  # shared: every tool is kept, in order
     run_N = data["call"]["run"]
-    _add_tools(kept, data, ~held_R[run_N])
     # States of equal words are stored once: one goes if no run that is left had it.
-    _add_states(kept, data, (~held_R & data["run"].success)[run_N])
+    _add_calls(kept, data, ~held_R[run_N], (~held_R & data["run"].success)[run_N])
     drawing = torch.Generator().manual_seed(seed)
     each = max(1, most_edges // max(1, tools))
     for kind in (NEXT, BEFORE, AFTER):
@@ -98,17 +96,16 @@ def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, s
     return kept
 
 
-def _add_tools(graph: HeteroData, data: HeteroData, kept_N: Tensor) -> None:
-    """Counts of the tools, and the edges among them with their counts, of some of the calls."""
-    call, tools = data["call"], len(data["tool"].x)
+def _add_calls(graph: HeteroData, data: HeteroData, kept_N: Tensor, stated_N: Tensor) -> None:
+    """Counts of the tools and the edges among them, of some of the calls, and the states of some."""
+    call, success_R, tools = data["call"], data["run"].success, len(data["tool"].x)
 
     def won_and_lost(what: Tensor, run: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The different ones, and the runs with each that succeeded, and that failed: each run counts once."""
         found, place = torch.unique(what, return_inverse=True)
-        place, run = _unique(place, run, len(data["run"].success))
-        success = data["run"].success[run]
-        won, lost = (torch.bincount(place[ended], minlength=len(found)).float() for ended in (success, ~success))
-        return found, won, lost
+        place, run = _unique(place, run, len(success_R))
+        won = torch.bincount(place[success_R[run]], minlength=len(found)).float()
+        return found, won, torch.bincount(place, minlength=len(found)) - won
 
     called, won_T, lost_T = won_and_lost(call["next"][kept_N], call["run"][kept_N])
     stats = torch.zeros(tools, 3)
@@ -120,14 +117,10 @@ def _add_tools(graph: HeteroData, data: HeteroData, kept_N: Tensor) -> None:
     edge, won_E, lost_E = won_and_lost(tool_P * tools + call["next"][row_P], call["run"][row_P])
     graph[NEXT].edge_index = torch.stack([edge // tools, edge % tools])
     graph[NEXT].edge_attr = torch.stack([torch.log1p(won_E), lost_E / (won_E + lost_E).clamp(min=1)], dim=1)
-
-
-def _add_states(graph: HeteroData, data: HeteroData, kept_N: Tensor) -> None:
-    """The edges of states: each is of the calls of one turn, the tools of the turn before, and those called then."""
-    call, tools = data["call"], len(data["tool"].x)
-    known_N = kept_N & (call["state"] >= 0)
-    tool_P, row_P = call["turn"][:, known_N[call["turn"][1]]]
-    graph[BEFORE].edge_index = _unique(call["state"][known_N], call["next"][known_N], tools)
+    # A state is of the calls of one turn: it has edges to the tools of the turn before, and to those called then.
+    stated_N = stated_N & (call["state"] >= 0)
+    tool_P, row_P = call["turn"][:, stated_N[call["turn"][1]]]
+    graph[BEFORE].edge_index = _unique(call["state"][stated_N], call["next"][stated_N], tools)
     graph[AFTER].edge_index = _unique(call["state"][row_P], tool_P, tools)
 
 

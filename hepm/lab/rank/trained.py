@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from hepm.evals.baselines import Method, Training
-from hepm.evals.domains import Domain, DomainRun, by_request, families_of, task_of
+from hepm.evals.domains import Domain, by_request, domain_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.report import EvalOptions, EvalReport
@@ -96,8 +96,4 @@ def _domain(memory: Memory, namespace: str) -> Domain:
     success_from = memory.header.success_from
     # Untrusted runs teach nothing, here as elsewhere.
     trusted = [run.graded(success_from) for run in memory.runs(namespace=namespace) if run.trusted]
-    records = [("hepm", run) for run in trusted[-MOST_RUNS:]]
-    members: list[DomainRun] = []
-    for record, family in zip(records, families_of(records), strict=True):
-        members.append(DomainRun(record[1], namespace, family, task_of(record)))
-    return by_request(Domain(namespace, members))
+    return by_request(domain_of(namespace, [("hepm", run) for run in trusted[-MOST_RUNS:]]))

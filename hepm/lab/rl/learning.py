@@ -61,13 +61,10 @@ class Learner:
         Whatever follows sees them: memory answers from them when this returns.
         """
         shortest: dict[str, Trajectory] = {}
-        for run in runs:
+        # The shortest comes last. Ties by id, so that the order in which processes report decides nothing.
+        for run in sorted(runs, key=lambda run: (run.steps, run.id), reverse=True):
             # Failures teach nothing here, as H-EPM stores successes.
-            if not run.outcome.success:
-                continue
-            other = shortest.get(run.task)
-            # Ties by id, so that the order in which processes report decides nothing.
-            if other is None or (run.steps, run.id) < (other.steps, other.id):
+            if run.outcome.success:
                 shortest[run.task] = run
         if not shortest:
             return 0

@@ -54,7 +54,7 @@ class MemoryRollouts:
         self.last: list[Rollout] = []
         self._tasks = {task.id: task for task in tasks}
 
-    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
+    def __call__(self, prompts: list[Any], trainer: Any) -> Object:
         """Rollouts as TRL takes them: a prompt comes once for each rollout of its group."""
         self._check(trainer)
         training: bool = trainer.model.training
@@ -97,22 +97,20 @@ class MemoryRollouts:
         trainer.accelerator.wait_for_everyone()
         learner.memory.refresh()
 
-    def _fields(self, trainer: Any) -> dict[str, list[Any]]:
+    def _fields(self, trainer: Any) -> Object:
         """One value a rollout in each field, all as long as the completion but the prompt and the reward."""
+        rows = [row_of(rollout.spans, added=self.added, absorb=self.absorb) for rollout in self.last]
         filler = trainer._tokenizer.pad_token_id
-        fields: Object = {"prompt_ids": [], "completion_ids": [], "logprobs": [], "env_mask": [], "reward": []}
-        for rollout in self.last:
-            row = row_of(rollout.spans, added=self.added, absorb=self.absorb)
-            fields["prompt_ids"].append(list(row.prompt))
+        logprobs = [list(row.logprobs) or [0.0] for row in rows if row.logprobs is not None]
+        return {
+            "prompt_ids": [list(row.prompt) for row in rows],
             # TRL fails on an empty completion: of a rollout that only summarised, "discard" leaves nothing.
-            fields["completion_ids"].append(list(row.completion) or [filler])
-            fields["env_mask"].append(list(row.mask) or [0])
-            fields["reward"].append(self.reward(rollout))
-            if row.logprobs is None:
-                fields["logprobs"] = None  # those of a batch are complete, or are computed by TRL
-            elif fields["logprobs"] is not None:
-                fields["logprobs"].append(list(row.logprobs) or [0.0])
-        return fields
+            "completion_ids": [list(row.completion) or [filler] for row in rows],
+            "env_mask": [list(row.mask) or [0] for row in rows],
+            "reward": [self.reward(rollout) for rollout in self.last],
+            # Those of a batch are complete, or are computed by TRL.
+            "logprobs": logprobs if len(logprobs) == len(rows) else None,
+        }
 
     def _check(self, trainer: Any) -> None:
         """Refuse settings with which TRL would train other tokens than it should, or hang."""
