@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -35,11 +37,11 @@ from hepm.evidence.upkeep import live_evidence
 from hepm.lab.bench.planned import smoothed
 from hepm.lab.rank.data import NEXT, graph_data
 from hepm.lab.rank.train import TrainOptions, export, train
-from hepm.lab.rank.trained import RankerAlone
 from hepm.policy import Hybrid
 from hepm.rank.calls import read_calls
 from hepm.rank.ranker import Ranker
 from hepm.rank.situations import Situations, situations_now
+from notebooks.ranker_alone import RankerAlone
 
 BASELINES = ("sgc", "gnn4plan")
 TRAINED = ("sage", "gatv2", "hetero")

@@ -7,21 +7,16 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-import numpy as np
-
 from hepm.evals.baselines import Method, Training
 from hepm.evals.domains import Domain, by_request, domain_of
 from hepm.evals.evaluate import evaluate
 from hepm.evals.methods import FilledMemory, PolicyPredictor
 from hepm.evals.report import EvalOptions, EvalReport
-from hepm.evidence.upkeep import live_evidence
-from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.lab.rank.train import TrainOptions, build
 from hepm.memory import Memory
-from hepm.policy import Floors, Hybrid, Query
+from hepm.policy import Hybrid
 from hepm.rank.checkpoint import Gate
 from hepm.rank.ranker import Ranker
-from hepm.types import Suggestion, Suggestions
 
 # Each fold trains a ranker of its own, which takes minutes.
 FOLDS: Final = 3
@@ -57,23 +52,6 @@ def measure(
         Method(BOTH, "the same with the ranker as one more feature", fit),
     ]
     return evaluate([domain], methods, EvalOptions(folds=FOLDS, seed=options.seed, reference=HYBRID, seen=False))
-
-
-class RankerAlone:
-    """A trained ranker as a policy, to be measured: of the tools that successful runs called, by its chance."""
-
-    def __init__(self, ranker: Ranker, floors: Floors) -> None:
-        self._ranker = ranker
-        self._floors = floors
-
-    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        """At most k tools, likeliest first, ties by name."""
-        names = [name for name in live_evidence(mirror).latest().support if query.allows(name)]
-        chances = np.exp(self._ranker.log_chances(mirror, query, names)).tolist()
-        # Rounded: chances that differ in their last bits, as on another machine, are ties.
-        ranked = sorted(zip(names, chances, strict=True), key=lambda pair: (-round(pair[1], 6), pair[0]))
-        likely = [(name, chance) for name, chance in ranked[: query.k] if chance >= self._floors.chance]
-        return Suggestions(tuple(Suggestion(name, chance, 1, 0.0, None, "ranker") for name, chance in likely))
 
 
 def gate_of(report: EvalReport) -> Gate:
