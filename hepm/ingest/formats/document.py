@@ -10,7 +10,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -228,24 +228,22 @@ class Document(RunOrigin):
                 return True
         return False
 
-    def each(self, build: Build) -> Items:
+    def each(self, build: Callable[[Object], Built]) -> Iterator[Built | Rejection]:
         """What `build` makes of every record."""
         for number, value in self.records():
             yield self.built(number, value, build)
 
-    def take(self, add: Callable[[Object], Iterable[str] | None]) -> Iterator[Rejection]:
-        """Hand every record to `add`, which may say what it refuses in one; a rejection for each reason."""
-        for number, value in self.records():
-            refused = self.built(number, value, lambda record: [*(add(record) or ())])
-            if isinstance(refused, Rejection):
-                yield refused
-            else:
-                yield from [self.rejected(number, reason) for reason in refused]
+    def take(self, add: Callable[[Object], None]) -> Iterator[Rejection]:
+        """Hand every record to `add`; a rejection for each that it refuses."""
+        return (item for item in self.each(add) if item is not None)
 
-    def conversations(self, is_message: Callable[[Any], bool], build: Build) -> Items:
-        """A run of each record, and one of all messages that stand alone in the file.
+    def conversations(
+        self, is_message: Callable[[Any], bool], build: Build, group_of: Callable[[Any], str] = lambda message: ""
+    ) -> Items:
+        """A run of each record, and one of all messages of a group that stand alone in the file.
 
-        A record that is a list is one with these "messages".
+        A record that is a list is one with these "messages". A group has its name beside its messages, and all others
+        under "file".
         """
         alone: list[Any] = []
         for number, value in self.records():
@@ -255,8 +253,11 @@ class Document(RunOrigin):
                 yield self.built(number, {"messages": value}, build)
             else:
                 yield self.built(number, value, build)
-        if alone:
-            yield self.built(1, {"messages": alone}, build)
+        groups: dict[str, list[Any]] = {}
+        for message in alone:
+            groups.setdefault(group_of(message), []).append(message)
+        for group, messages in groups.items():
+            yield self.built(group or 1, {"messages": messages, "group": group, "file": alone}, build)
 
     def _notice(self, record: Any) -> None:
         """Take `first` and `keys` from a record; a record that is a list (of messages) has the keys of its first."""

@@ -50,6 +50,7 @@ _LAYOUT: Final = SpanLayout(
     failed=("2", "STATUS_CODE_ERROR", "ERROR", "STATUSCODE.ERROR"),
     more="attributes|span_attributes",
 )
+_SHOWN: Final = 3  # reasons
 _LOGGED: Final = "timeUnixNano|observedTimeUnixNano|time_unix_nano|timestamp|observed_timestamp"
 _IDS: Final = {"traceId": _LAYOUT.trace, "spanId": _LAYOUT.id, "parentSpanId": _LAYOUT.parent}
 
@@ -138,12 +139,15 @@ def _recognises(document: Document) -> bool:
     return bool(document.keys & set(_GROUPS.split("|"))) or is_alone
 
 
-def _add(spans: Spans, record: Object) -> Iterator[str]:
+def _add(spans: Spans, record: Object) -> None:
+    refused: list[str] = []
     for span in spans_of(record, spans.options):
         if isinstance(span, RecordError):
-            yield str(span)
+            refused.append(str(span))
         else:
             spans.add(span)
+    if refused:
+        raise RecordError("; ".join(sorted(set(refused))[:_SHOWN]))
 
 
 READER: Final = span_reader("otlp", _recognises, _add)

@@ -7,10 +7,11 @@ much the same in it: `_TEXTS` to `_SILENT` say what each kind is, `_NAME` to `_S
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, Literal, TypeAlias
 
 from hepm.ingest.fields import Objects, as_object, as_text, is_list, is_object, list_at, part_text, value_at
 from hepm.ingest.formats.text_calls import MARKS, calls_in, results_in
@@ -120,10 +121,10 @@ def spread(message: Object) -> Objects:
     if not parts:
         return [message]
     rest = {key: value for key, value in message.items() if key not in ("content", "parts")}
-    messages = _Messages(rest, role)
-    for part in parts:
-        messages.add(part)
-    return messages.all()
+    messages = _grouped(rest, list(chain.from_iterable(map(_pieces_of, parts))))
+    if messages or role not in ("assistant", "tool"):
+        return messages
+    return [{**rest, "content": ""}]  # an agent or a tool that says nothing
 
 
 def has_marks(text: str) -> bool:
@@ -157,134 +158,115 @@ def is_item(value: Any) -> bool:
 
 def item_messages(items: Sequence[Object]) -> Objects:
     """Items as chat messages. Calls that follow one another are parallel, and belong to the text before them."""
-    messages = _Messages({}, "")
+    messages: Objects = []
+    rest: Object = {"role": ""}
+    pieces: list[_Piece] = []
     for item in items:
-        messages.add_item(item)
-    messages.end_step()
-    return messages.done
-
-
-class _Messages:
-    """Collects the messages that one message, or several items, amount to.
-
-    Args:
-        rest: What the first message has beside its content.
-    """
-
-    def __init__(self, rest: Object, role: Any) -> None:
-        self.done: Objects = []
-        self._begin(rest, role)
-
-    def _begin(self, rest: Object, role: Any) -> None:
-        self._rest = rest
-        self._role = role
-        self._texts: list[str] = []
-        self._calls: Objects = []
-        self._results: Objects = []
-
-    def add(self, part: Any) -> None:
-        """Add a part of a message."""
-        if isinstance(part, str):
-            self._texts.append(part)
-            return
-        part = as_object(part, "a part of a message")
-        kind = _kind_of(part)
-        if kind in _TEXTS:
-            # Gemini marks thoughts, opencode what the program added itself.
-            if not part.get("thought") and part.get("synthetic") is not True:
-                self._add_text(part_text(part))
-        elif kind in _CALLS:
-            if any(not result["with_call"] for result in self._results):
-                self.end_step()
-            self._add_call(kind, _inside(part, kind))
-        elif kind in _RESULTS:
-            self._add_result(_inside(part, kind), with_call=False)
-        elif kind in _ANSWERED_CALLS:
-            held = _inside(part, kind)
-            self._add_call(kind, held)
-            if _text_at(held, "state.status|state") not in _OPEN or status_of(held)[1]:
-                self._add_result(held, with_call=True)
-        elif kind == _STEP:
-            self.end_step()
-        elif kind not in _SILENT and not kind.startswith("data-"):
-            text = part_text(part)
-            self._add_text(text)
-            if not text:
-                unread_parts()[kind] += 1
-
-    def add_item(self, item: Object) -> None:
-        """Add an item of the Responses API."""
         kind = str(item.get("type", "message"))
         is_call = kind in _ITEMS
+        begins = kind == "message" and "role" in item
         # After results, or what another wrote, a call begins a message.
-        if (kind == "message" and "role" in item) or (is_call and (self._results or self._role != "assistant")):
-            self.end_step()
-            about: Object = {}
+        if is_call and (rest["role"] != "assistant" or any(kind == "result" for kind, _ in pieces)):
+            begins = True
+        if begins:
+            messages += _grouped(rest, pieces)
+            pieces = []
+            rest = {"role": item.get("role", "assistant")}
             if "at" in item:
-                about["at"] = item["at"]
-            self._begin(about, item.get("role", "assistant"))
-        if is_call:
-            own = {key: item[key] for key in _OF_OWN_TOOLS if item.get(key)}
-            self._calls.append(call_in({"name": kind.removesuffix("_call"), "operation": own, **item}))
-            # The API runs tools of MCP servers itself, and writes the result into the call.
-            if kind == "mcp_call" and not item.keys().isdisjoint(("output", "error")):
-                self._add_result({**item, "is_error": bool(item.get("error"))}, with_call=False)
-        elif kind == "message" and "role" in item:
-            content = item.get("content") or ""
-            if not is_list(content):
-                content = [content]
-            for part in content:
-                self.add(part)
-        elif kind.endswith(_OUTPUT) and "call_id" in item:
-            self._add_result(item, with_call=False)
-            result = self._results[-1]
-            if result["is_error"] is not True and type(item.get("is_error")) is not bool:
-                result["is_error"] = _has_failed(item.get("output"))
+                rest["at"] = item["at"]
+        pieces += _pieces_of_item(item, kind)
+    return messages + _grouped(rest, pieces)
 
-    def _add_text(self, text: str) -> None:
-        if text and self._results and self._role == "assistant":
-            self.end_step()
-        if text:
-            self._texts.append(text)
 
-    def _add_call(self, kind: str, held: Object) -> None:
-        call = call_in(held)
-        function = call["function"]
-        if function["name"] is None and kind == "dynamic-tool":
-            function["name"] = str(held.get("type")).removeprefix("tool-")
-        self._calls.append(call)
+_Piece: TypeAlias = tuple[Literal["text", "call", "result", "own result", "step"], Any]
+"""What a part amounts to: a text, a call, a result, alone or of the call before it, or that a new message begins."""
 
-    def _add_result(self, held: Object, *, with_call: bool) -> None:
-        message = result_message(held)
-        if message["content"] is not None or message["refused"] or not with_call:
-            self._results.append({**message, "content": message["content"] or "", "with_call": with_call})
 
-    def end_step(self) -> None:
-        """Begin a new message: what comes now was said after the results."""
-        if self._texts or self._calls or self._results:
-            self.done += self._step()
-            self._begin({}, self._role)
+def _pieces_of(part: Any) -> Iterator[_Piece]:
+    if isinstance(part, str):
+        yield "text", part
+        return
+    part = as_object(part, "a part of a message")
+    kind = _kind_of(part)
+    held = _inside(part, kind)
+    text = ""
+    if kind in _TEXTS:
+        # Gemini marks thoughts, opencode what the program added itself.
+        if not part.get("thought") and part.get("synthetic") is not True:
+            text = part_text(part)
+    elif kind in _CALLS:
+        yield "call", call_in(held)
+    elif kind in _RESULTS:
+        yield "result", result_message(held)
+    elif kind in _ANSWERED_CALLS:
+        if kind == "dynamic-tool":
+            held = {"tool": str(part["type"]).removeprefix("tool-"), **held}
+        yield "call", call_in(held)
+        result = result_message(held)
+        is_over = _text_at(held, "state.status|state") not in _OPEN and result["content"] is not None
+        if is_over or result["refused"]:
+            yield "own result", result
+    elif kind == _STEP:
+        yield "step", None
+    elif kind not in _SILENT and not kind.startswith("data-"):
+        text = part_text(part)
+        if not text:
+            unread_parts()[kind] += 1
+    if text:
+        yield "text", text
 
-    def _step(self) -> Objects:
-        message: Object = {**self._rest, "role": self._role, "content": "\n".join(self._texts)}
-        if self._calls:
-            message["tool_calls"] = [*list_at(message, "tool_calls"), *self._calls]
-        elif self._role == "assistant" and has_marks(message["content"]):
-            [message] = _from_text(message)
-        if self._role == "assistant":
-            return [message, *self._results]
-        # Results come back in a message of the user, who may have written nothing.
-        if self._texts or self._calls:
-            return [*self._results, message]
-        return self._results
 
-    def all(self) -> Objects:
-        """What was collected."""
-        if self._role == "tool" and not self._results:
-            return [{**self._rest, "role": "tool", "content": "\n".join(self._texts)}]
-        if self._texts or self._calls or self._results or (self._role == "assistant" and not self.done):
-            self.done += self._step()
-        return self.done
+def _pieces_of_item(item: Object, kind: str) -> Iterator[_Piece]:
+    if kind in _ITEMS:
+        own = {key: item[key] for key in _OF_OWN_TOOLS if item.get(key)}
+        yield "call", call_in({"name": kind.removesuffix("_call"), "operation": own, **item})
+        # The API runs tools of MCP servers itself, and writes the result into the call.
+        if kind == "mcp_call" and ("output" in item or "error" in item):
+            yield "result", result_message({**item, "is_error": bool(item.get("error"))})
+    elif kind == "message" and "role" in item:
+        content = item.get("content") or ""
+        for part in content if is_list(content) else [content]:
+            yield from _pieces_of(part)
+    elif kind.endswith(_OUTPUT) and "call_id" in item:
+        result = result_message(item)
+        if result["is_error"] is not True and type(item.get("is_error")) is not bool:
+            result["is_error"] = _has_failed(item.get("output"))
+        yield "result", result
+
+
+def _grouped(rest: Object, pieces: Sequence[_Piece]) -> Objects:
+    """The messages that the pieces of one amount to; the first has what is beside its content, `rest`."""
+    role = rest["role"]
+    messages: Objects = []
+    texts: list[str] = []
+    calls: Objects = []
+    results: Objects = []
+    before = ""
+    for kind, value in (*pieces, ("step", None)):
+        # What comes after results was said after them.
+        is_later = (kind == "text" and role == "assistant") or (kind == "call" and before == "result")
+        if (texts or calls or results) and (kind == "step" or (results and is_later)):
+            message = {**rest, "content": "\n".join(texts)}
+            if calls:
+                message["tool_calls"] = [*list_at(message, "tool_calls"), *calls]
+            elif role == "assistant" and has_marks(message["content"]):
+                [message] = _from_text(message)
+            if role == "assistant":
+                messages.append(message)
+            messages += results
+            # Results come back in a message of the user, who may have written nothing.
+            if role != "assistant" and (texts or calls):
+                messages.append(message)
+            rest = {"role": role}
+            texts, calls, results = [], [], []
+        if kind == "text":
+            texts.append(value)
+        elif kind == "call":
+            calls.append(value)
+        elif kind.endswith("result"):
+            results.append({**value, "content": value["content"] or ""})
+        before = kind
+    return messages
 
 
 def _has_failed(outputs: Any) -> bool | None:

@@ -17,6 +17,7 @@ from hepm.ingest.fields import (
     first_time,
     is_list,
     is_object,
+    list_at,
     plain_text,
     text_at,
     value_at,
@@ -81,38 +82,32 @@ def _reader(program: Program) -> Reader:
     return Reader(program.name, recognises, partial(_read, program), command_names=True)
 
 
+def _is_alone(value: Any) -> bool:
+    """Whether it is a message or an event, and no record with a list of them."""
+    return is_object(value) and not is_list(value.get("messages"))
+
+
 def _read(program: Program, document: Document) -> Items:
     """A run of each record with messages, and one of all messages or events of a group that stand alone in the file."""
-    alone: Objects = []
-
-    def build(record: Object) -> Trajectory:
-        return _run(program, record, alone[:_FIRST], document)
-
-    for number, value in document.records():
-        record = {"messages": value} if is_list(value) else value
-        if is_object(record) and not is_list(record.get("messages")):
-            alone.append(record)
-        else:
-            yield document.built(number, record, build)
-    if alone and not (document.is_list or document.is_lines):
+    if _is_alone(document.first) and not (document.is_list or document.is_lines):
         reason = f"it is one message or event of {program.name}: export the whole session into a file"
         yield UnknownFile(document.name, None, reason)
         return
-    groups: dict[str, Objects] = {}
-    for element in alone:
-        groups.setdefault(str(value_at(element, program.group) or ""), []).append(element)
-    for group, elements in groups.items():
-        yield document.built(group or 1, {"messages": elements, "group": group}, build)
+    yield from document.conversations(
+        _is_alone,
+        lambda record: _run(program, record, document),
+        lambda element: str(value_at(element, program.group) or ""),
+    )
 
 
-def _run(program: Program, record: Object, beside: Objects, document: Document) -> Trajectory:
+def _run(program: Program, record: Object, document: Document) -> Trajectory:
     elements = [as_object(element, "a message") for element in as_list(record["messages"], "the list of messages")]
     messages = program.read(elements)
     if not any(message.get("role") == "assistant" for message in messages):
         raise RecordError("it holds no message of the agent")
 
     def first(path: str) -> str:
-        for source in (record, *elements, *beside):
+        for source in (record, *elements, *list_at(record, "file")[:_FIRST]):
             found = value_at(source, path)
             if isinstance(found, str | int):
                 return str(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -345,12 +345,10 @@ def _mark(message: Object) -> str:
     return json.dumps([message.get("role"), message.get("tool_call_id"), plain_text(message.get("content")), tools])
 
 
-Add: TypeAlias = Callable[[Spans, Object], Iterable[str] | None]
-"""Puts the spans of a record into a `Spans`; why some of them cannot be read."""
-
-
-def span_reader(name: str, recognises: Callable[[Document], bool], add: Add) -> Reader:
-    """A reader of a format whose records are spans, or hold some."""
+def span_reader(
+    name: str, recognises: Callable[[Document], bool], add: Callable[[Spans, Object], None]
+) -> Reader:
+    """A reader of a format whose records are spans, or hold some, which `add` puts into a `Spans`."""
 
     def read(document: Document) -> Items:
         # All are collected first: the spans of a trace come in any order, over several lines.
