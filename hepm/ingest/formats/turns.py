@@ -5,11 +5,22 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any, Final
 
 from hepm.errors import InputError
-from hepm.ingest.fields import Objects, as_list, as_object, is_object, kind_of, objects_at, plain_text, texts_in
+from hepm.ingest.fields import (
+    Objects,
+    as_list,
+    as_object,
+    is_object,
+    kind_of,
+    objects_at,
+    plain_text,
+    texts_in,
+    value_at,
+)
 from hepm.ingest.formats.parts import has_marks, spread
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.inner_tools import called_name, has_failed
@@ -38,10 +49,7 @@ class OpenCall:
             raise RecordError(f"the name of a called tool is {kind_of(name)}, not a string")
         self.id = id if isinstance(id, str) else None
         self.name = name
-        if is_object(arguments):
-            self.arguments = arguments
-        else:
-            self.arguments = _parsed_arguments(arguments)
+        self.arguments = _parsed_arguments(arguments)
         self.result: str | None = None
         self.error: bool | None = None
         self.latency_s: float | None = None
@@ -62,16 +70,12 @@ class OpenCall:
 
 
 def _parsed_arguments(arguments: Any) -> Object:
-    if arguments is None or arguments == "":
+    if arguments is None:
         return {}
     if isinstance(arguments, str):
-        try:
-            arguments = decoded_text(arguments)
-        except (ValueError, RecursionError):
-            return {RAW: arguments}
-    if is_object(arguments):
-        return arguments
-    return {RAW: arguments}
+        with suppress(ValueError, RecursionError):
+            arguments = decoded_text(arguments or "{}")
+    return arguments if is_object(arguments) else {RAW: arguments}
 
 
 class TurnBuilder:
@@ -304,10 +308,10 @@ def chat_calls(message: Object) -> list[OpenCall]:
 
 def _call(record: Object) -> OpenCall:
     """OpenAI's form, tau2-bench's (name and arguments outside), or AgentDojo's (function and args)."""
-    id, function = record.get("id"), record.get("function")
-    if is_object(function):
-        return OpenCall(id, function.get("name"), function.get("arguments"))
+    name = record.get("function")
+    if not isinstance(name, str):
+        name = value_at(record, "function.name|custom.name|name")
+    arguments = value_at(record, "function.arguments|args|arguments")
     if "custom" in record:  # free-form tools: one text instead of arguments
-        custom = as_object(record["custom"], "'custom'")
-        return OpenCall(id, custom.get("name"), {"input": custom.get("input")})
-    return OpenCall(id, function or record.get("name"), record.get("args", record.get("arguments")))
+        arguments = {"input": value_at(record, "custom.input")}
+    return OpenCall(record.get("id"), name, arguments)
