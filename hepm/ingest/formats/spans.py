@@ -345,9 +345,7 @@ def _mark(message: Object) -> str:
     return json.dumps([message.get("role"), message.get("tool_call_id"), plain_text(message.get("content")), tools])
 
 
-def span_reader(
-    name: str, recognises: Callable[[Document], bool], add: Callable[[Spans, Object], None]
-) -> Reader:
+def span_reader(name: str, recognises: Callable[[Document], bool], add: Callable[[Spans, Object], None]) -> Reader:
     """A reader of a format whose records are spans, or hold some, which `add` puts into a `Spans`."""
 
     def read(document: Document) -> Items:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hepm.errors import InputError
@@ -54,19 +55,20 @@ class OpenCall:
         self.error: bool | None = None
         self.latency_s: float | None = None
         self.refused = False
-        self.turn = 0
+        self.turn: _OpenTurn | None = None
 
     def made(self) -> ToolCall | None:
         """The call as it was made; None for one of hepm's own tools but the summary."""
         own = own_tool(self.name, self.arguments)
         if own and own != SUMMARY_TOOL:
             return None
-        refused = self.refused
-        if not refused and self.error is not False and self.result:
-            refused = is_refusal(self.result)
-        name = own or called_name(self.name, self.arguments)
-        error = self.error or has_failed(self.name, self.result) or self.error
-        return ToolCall(name, self.arguments, self.result, error, self.latency_s, refused)
+        result, error = self.result, self.error
+        refused = self.refused or (error is not False and bool(result) and is_refusal(result or ""))
+        if not error and has_failed(self.name, result):
+            error = True
+        return ToolCall(
+            own or called_name(self.name, self.arguments), self.arguments, result, error, self.latency_s, refused
+        )
 
 
 def _parsed_arguments(arguments: Any) -> Object:
@@ -76,6 +78,34 @@ def _parsed_arguments(arguments: Any) -> Object:
         with suppress(ValueError, RecursionError):
             arguments = decoded_text(arguments or "{}")
     return arguments if is_object(arguments) else {RAW: arguments}
+
+
+@dataclass(slots=True)
+class _OpenTurn:
+    """What a turn is made of, until its results have come; `made` is None while it is to be made, or made again."""
+
+    role: Role
+    text: str
+    calls: list[OpenCall]
+    about: Object
+    made: list[Turn] | None = None
+
+    def turn(self) -> Turn | None:
+        """The turn; None if it holds nothing but calls of hepm's own tools."""
+        made: list[ToolCall] = []
+        ids: list[str] = []
+        for open_call in self.calls:
+            call = open_call.made()
+            if call is not None:
+                made.append(call)
+                ids.append(open_call.id or "")
+        if self.calls and not made and not self.text:
+            return None
+        about = self.about
+        mark = about.get("mark")
+        if made and mark is not None:
+            about = {**about, "mark": mark_of_calls(mark, ids)}
+        return Turn(self.role, self.text, tuple(made), **about)
 
 
 class TurnBuilder:
@@ -88,28 +118,20 @@ class TurnBuilder:
         change: Applied to each turn, once what it holds is known; None leaves the turn out.
     """
 
-    __slots__ = ("_answered", "_by_id", "_change", "_latest", "_made", "_stale", "_turns")
-
     def __init__(self, change: Callable[[Turn], Turn | None] | None = None) -> None:
-        # What a turn is made of, until its results have come; `_made` holds those that are made.
-        self._turns: list[tuple[Role, str, list[OpenCall], Object]] = []
-        self._by_id: dict[str, OpenCall] = {}
-        self._latest: list[OpenCall] = []
-        self._answered = 0
         self._change = change
-        self._made: list[Turn | None] = []
-        self._stale: set[int] = set()  # turns that are to be made again
+        self._turns: list[_OpenTurn] = []
+        self._by_id: dict[str, OpenCall] = {}
+        self._latest: Iterator[OpenCall] = iter(())  # calls of the latest turn that may have no result yet
 
     def add(self, role: Role, text: str, calls: list[OpenCall], **about: Any) -> None:
         """Append a turn; `about` are further attributes of it. A `mark` has the message's key: calls get theirs."""
-        self._stale.add(len(self._turns))
-        self._turns.append((role, text, calls, about))
-        if not calls:
-            return
-        self._latest = calls
-        self._answered = 0
+        turn = _OpenTurn(role, text, calls, about)
+        self._turns.append(turn)
+        if calls:
+            self._latest = iter(calls)
         for call in calls:
-            call.turn = len(self._turns) - 1
+            call.turn = turn
             if call.id:
                 # The first one wins: some models give one id to all calls of a turn, and results come in order.
                 self._by_id.setdefault(call.id, call)
@@ -124,46 +146,27 @@ class TurnBuilder:
         if isinstance(call_id, str):
             call = self._by_id.pop(call_id, None)
         if call is None or call.result is not None:
-            latest = self._latest
             # Ids may have answered some of them already, in any order.
-            while self._answered < len(latest) and latest[self._answered].result is not None:
-                self._answered += 1
-            if self._answered == len(latest):
-                return
-            call = latest[self._answered]
+            call = next((call for call in self._latest if call.result is None), None)
+        if call is None:
+            return
         call.result = text
         call.refused = refused
-        call.error = None
-        if type(error) is bool:
-            call.error = error
-        self._stale.add(call.turn)
+        call.error = error if type(error) is bool else None
+        if call.turn is not None:
+            call.turn.made = None
 
     def build(self) -> tuple[Turn, ...]:
         """The turns with their calls, without those of hepm's own tools."""
-        self._made.extend([None] * (len(self._turns) - len(self._made)))
-        for position in self._stale:
-            self._made[position] = self._turn(*self._turns[position])
-        self._stale.clear()
-        return tuple([turn for turn in self._made if turn is not None])
-
-    def _turn(self, role: Role, text: str, calls: list[OpenCall], about: Object) -> Turn | None:
-        made: list[ToolCall] = []
-        ids: list[str] = []
-        for open_call in calls:
-            call = open_call.made()
-            if call is not None:
-                made.append(call)
-                ids.append(open_call.id or "")
-        # It held nothing but calls of hepm's own tools.
-        if not made and not text and calls:
-            return None
-        mark = about.get("mark")
-        if made and mark is not None:
-            about = {**about, "mark": mark_of_calls(mark, ids)}
-        turn = Turn(role, text, tuple(made), **about)
-        if self._change is None:
-            return turn
-        return self._change(turn)
+        built: list[Turn] = []
+        for open_turn in self._turns:
+            if open_turn.made is None:
+                turn = open_turn.turn()
+                if turn is not None and self._change is not None:
+                    turn = self._change(turn)
+                open_turn.made = [] if turn is None else [turn]
+            built += open_turn.made
+        return tuple(built)
 
 
 def chat_turns(messages: list[Any]) -> tuple[Turn, ...]:
