@@ -13,10 +13,22 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from hepm.ingest.fields import as_list, as_object, is_list, is_object, list_at, plain_text, text_at, texts_in
+from hepm.ingest.fields import (
+    Objects,
+    as_list,
+    as_object,
+    is_list,
+    is_object,
+    list_at,
+    plain_text,
+    text_at,
+    texts_in,
+    value_at,
+)
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import ROLES
-from hepm.ingest.records import DECODER, Items, RecordError, without_surrogates
+from hepm.ingest.records import Items, RecordError, decoded_text
+from hepm.ingest.tools import listed_tools
 from hepm.types import JSON, Object, Outcome, Tool, ToolCall, Trajectory, Turn
 
 _ANSWERS: Final = "possible_answer"
@@ -39,12 +51,9 @@ _SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array", "
 
 
 def _recognises(document: Document) -> bool:
-    if {"question", "id"} <= document.keys:
-        if document.file_name.startswith("BFCL_"):
-            return True
-        # ACEBench's definitions have the same keys, but a text as the question.
-        return is_object(document.first) and is_list(document.first.get("question"))
-    return _is_companion(document)
+    # ACEBench's definitions have the same keys, but a text as the question.
+    is_question = document.file_name.startswith("BFCL_") or is_list(value_at(document.first, "question"))
+    return ({"question", "id"} <= document.keys and is_question) or _is_companion(document)
 
 
 def _is_companion(document: Document) -> bool:
@@ -53,29 +62,29 @@ def _is_companion(document: Document) -> bool:
     folder = document.path.parent.name
     if folder == _ANSWERS:
         return "ground_truth" in keys and document.file_name.startswith("BFCL_")
-    return folder == _DOCUMENTS and "name" in keys and "parameters" in keys
+    return folder == _DOCUMENTS and {"name", "parameters"} <= keys
 
 
 def _read(document: Document) -> Items:
     """One run for each question. Every call is a turn of its own, since its author knew the one before."""
     if _is_companion(document):
         return
-    multi_turn = is_object(document.first) and str(document.first.get("id")).startswith("multi_turn")
-    if "involved_classes" not in document.keys or not multi_turn:
+    answers = _beside(document, f"{_ANSWERS}/{document.file_name}")
+    is_multi_turn = str(value_at(document.first, "id")).startswith("multi_turn")
+    if "involved_classes" not in document.keys or not is_multi_turn:
         reason = "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
         yield document.rejected(None, reason)
         return
-    answers = document.content_beside(f"{_ANSWERS}/{document.file_name}")
     if not answers:
         reason = f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
         yield document.rejected(None, reason)
         return
-    right_calls = {str(line.get("id")): line.get("ground_truth") for line in _objects(answers)}
+    right_calls = {str(line.get("id")): line.get("ground_truth") for line in answers}
 
-    # Hundreds of questions name the same few classes.
-    @cache
-    def tools_of(class_name: str) -> list[Tool]:
-        return list(_described(document.content_beside(f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json")))
+    @cache  # hundreds of questions name the same few classes
+    def tools_of(class_name: str) -> tuple[Tool, ...]:
+        described = _beside(document, f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json")
+        return listed_tools(json_schema(described))
 
     def build(record: Object) -> Trajectory:
         """The run of a question, by its right calls; RecordError if it has none."""
@@ -85,13 +94,11 @@ def _read(document: Document) -> Items:
         if not is_list(answer):
             raise RecordError(f"possible_answer/ holds no calls for the question {identity!r}")
         excluded = list_at(record, "excluded_function")
-        tools: list[Tool] = []
-        for class_name in texts_in(record.get("involved_classes")):
-            tools += [tool for tool in tools_of(class_name) if tool.name not in excluded]
-        by_name = {tool.name: tool for tool in tools}
+        classes = texts_in(record.get("involved_classes"))
+        tools = [tool for name in classes for tool in tools_of(name) if tool.name not in excluded]
         return document.run(
             "",
-            tuple(_turns(list_at(record, "question"), answer, by_name)),
+            tuple(_turns(list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
             Outcome(None, True),
             environment=f"bfcl-{variant}",
             task=task,
@@ -102,23 +109,13 @@ def _read(document: Document) -> Items:
     yield from document.each(build)
 
 
-def _objects(content: bytes) -> Iterator[Object]:
-    """The lines of a companion file that can be read; a question that misses a broken one is rejected."""
-    for line in content.split(b"\n"):
-        try:
-            value = DECODER.decode(line.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            continue
-        if is_object(value):
-            yield value
-
-
-def _described(content: bytes) -> Iterator[Tool]:
-    for value in _objects(content):
-        record = as_object(without_surrogates(value), "a tool")
-        with suppress(RecordError, ValueError):
-            parameters = as_object(json_schema(record.get("parameters")), "parameters")
-            yield Tool(text_at(record, "name"), text_at(record, "description"), parameters)
+def _beside(document: Document, path: str) -> Objects:
+    """The lines of a file beside this one that can be read; a question that misses a broken one is rejected."""
+    lines: Objects = []
+    for line in document.content_beside(path).splitlines():
+        with suppress(RecordError, ValueError, RecursionError):
+            lines.append(as_object(decoded_text(line.decode("utf-8", "replace")), "a line"))
+    return lines
 
 
 def json_schema(value: Any) -> Any:
@@ -157,11 +154,8 @@ def parse_call(text: Any, tools: dict[str, Tool]) -> ToolCall:
     if not isinstance(text, str):
         raise RecordError("a right call is not Python text")
     name, values, named = _parsed(text)
-    names: list[str] = []
-    if name in tools:
-        properties = tools[name].parameters.get("properties")
-        if isinstance(properties, dict):
-            names = list(properties)
+    properties = value_at(tools[name].parameters, "properties") if name in tools else None
+    names = list(properties) if is_object(properties) else []
     # More values than the description has parameters.
     names += map(str, range(len(names), len(values)))
     return ToolCall(name, dict(zip(names, values, strict=False)) | named)
