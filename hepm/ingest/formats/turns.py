@@ -101,7 +101,7 @@ class _OpenTurn:
                 ids.append(open_call.id or "")
         if self.calls and not made and not self.text:
             return None
-        about = self.about
+        about: Object = self.about
         mark = about.get("mark")
         if made and mark is not None:
             about = {**about, "mark": mark_of_calls(mark, ids)}
