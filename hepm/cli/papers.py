@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from hepm.cli.bench import bench
-from hepm.cli.bench.outcome import PlayOutcome, Shared, print_parts
+from hepm.cli.bench import PlayOutcome, Shared, bench, print_parts
 from hepm.cli.commands import PATH, argument, command, flag, option
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, pairs, print_json, refuse, remark, tell

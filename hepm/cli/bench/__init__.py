@@ -4,23 +4,140 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import click
 
-from hepm.cli.bench.options import AgentOptions, LearningOptions, agent_options, learning_options
-from hepm.cli.bench.outcome import PlayOutcome, Shared, print_outcome
-from hepm.cli.commands import PATH, argument, command, option
+from hepm.cli.commands import PATH, Several, argument, command, option, options_as
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
-from hepm.cli.options import json_option
+from hepm.cli.options import json_option, print_json, print_table, refuse, tell
 from hepm.errors import InputError
+from hepm.types import Object
 
 if TYPE_CHECKING:
-    from hepm.lab.bench.play import Bench
+    from rich.table import Table
+
     from hepm.lab.environments import Environment
+    from hepm.llm import Budget, Prices
+
+LearnFrom: TypeAlias = Literal["train", "online", "online-judged"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """The options of how an agent works on the tasks of an environment."""
+
+    base_url: str | None
+    tasks: str | None
+    concurrency: int
+    max_turns: int | None
+    option: Several
+    prices: str | None
+    source: str
+
+
+agent_options = options_as(
+    "agent",
+    AgentOptions,
+    option("--base-url", "Address of the endpoint, up to and with /v1.", envvar="OPENAI_BASE_URL", show_envvar=True),
+    option("--tasks", "How many tasks, or ids and patterns, separated by commas. Default: all; 20 users; 100 points."),
+    option("--concurrency", "Runs at the same time.", config="model.concurrency"),
+    option(
+        "--max-turns",
+        "Maximum number of turns of the model in a run. Default: 30, in rounds 16, with users 10.",
+        least=1,
+    ),
+    option(
+        "--option -o", "Argument of each request, NAME=VALUE, such as temperature=0; repeat it for more.", multiple=True
+    ),
+    option("--prices", "Dollars per million tokens in and out, such as 0.15,0.6.", config="model.prices"),
+    option(
+        "--source", "What the environment runs on: its authors' checkout, recorded runs, problems of users.", default=""
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LearningOptions:
+    """The options that say where memory comes from."""
+
+    memory: str | None
+    namespace: str
+    learn_from: LearnFrom | None
+    rollouts: int | None
+    embedder: str | None
+    distiller: str | None
+    prune_below: float | None
+
+
+learning_options = options_as(
+    "learning",
+    LearningOptions,
+    option(
+        "--memory", "Use this store as it is; nothing is written to it. In rounds, runs and lessons are stored here."
+    ),
+    option("--namespace -n", "The partition of --memory. Default: its only one, else default.", default=""),
+    option(
+        "--learn-from",
+        "Learn from runs on other tasks (train), or from earlier runs of the arm (online). In online-judged the model "
+        "labels the runs, not the environment. Default: train.",
+        one_of=get_args(LearnFrom),
+    ),
+    option(
+        "--rollouts",
+        "Runs to learn from: of each task (default: --trials), or in each round and environment (100 over all rounds).",
+        least=1,
+    ),
+    option("--embedder", "Of the memory that is learned: all-MiniLM-L6-v2 is H-EPM's. Default: hash-512."),
+    option(
+        "--distiller", "Model that distills and evolves lessons in rounds, at the same endpoint. Default: counting."
+    ),
+    option(
+        "--prune-below",
+        "After each round retire principles below this score, whatever their uses. Default: .3, from 8 uses on.",
+        least=0.0,
+        most=1.0,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlayOutcome:
+    """What a bench came to, or would take.
+
+    Attributes:
+        document: As --json prints it.
+        parts: The same for people: tables and lines.
+        ending: What ended it early, to be raised after the report.
+    """
+
+    document: Object
+    parts: Sequence[Table | str]
+    ending: Exception | None = None
+
+    def print(self, *, as_json: bool) -> None:
+        """Print the report."""
+        if as_json:
+            print_json(self.document)
+        else:
+            print_parts(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the benches of `hepm papers` share, which prints what they come to.
+
+    Attributes:
+        limits: The budget, and what tokens cost.
+        judge: Model that labels runs, where it is another than the agent's; else "".
+    """
+
+    limits: tuple[Budget, Prices | None]
+    judge: str = ""
 
 
 @command("bench")
@@ -51,7 +168,13 @@ def bench(
     round.
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
-    endpoint = agent.endpoint(choice)
+    from hepm.llm import Endpoint
+
+    refuse(not choice.model, "--model", "name a model, or gold or none")
+    # The key is never an option: the list of processes would show it.
+    endpoint = Endpoint.from_environment(model=str(choice.model))
+    if agent.base_url:
+        endpoint = replace(endpoint, base_url=agent.base_url)
     # The model that plays a user is at the same address, unless it has one, or a key, of its own: no other address may
     # see that key.
     if "HEPM_USER_API_KEY" not in os.environ:
@@ -61,10 +184,15 @@ def bench(
     # It closes what the command opens: the environment's process, folders, clients, the memory.
     with ExitStack() as stack:
         environment = _opened_environment(env, stack, agent.source)
+        # Imported here: with the modules of the lab, help would take a second.
+        from hepm.cli.bench.kinds import BenchCommand
+
         limits = shared or Shared(choice.limits(agent.prices))
-        outcome = _outcome(environment, endpoint, stack, agent, learning, limits, **options)
+        outcome = BenchCommand(environment, endpoint, stack, agent, learning, limits, **options).outcome()
         if shared is None:
-            print_outcome(outcome, as_json=as_json)
+            outcome.print(as_json=as_json)
+            if outcome.ending is not None:
+                raise outcome.ending
         return outcome
 
 
@@ -90,20 +218,10 @@ def _opened_environment(name: str, stack: ExitStack, source: str) -> Environment
     return environment
 
 
-def _outcome(*about: Any, **options: Any) -> PlayOutcome:
-    """What a bench of users, of points of recorded runs, or of tasks, in rounds or not, comes to."""
-    from hepm.cli.bench.recorded import recorded_bench
-    from hepm.cli.bench.rounds import rounds_bench
-    from hepm.cli.bench.running import BenchCommand
-    from hepm.cli.bench.tasks import tasks_bench
-    from hepm.cli.bench.users import users_bench
-    from hepm.lab.collaboration.environment import UsersEnvironment
-    from hepm.lab.environments.recorded import RecordedRuns
-
-    command = BenchCommand(*about, **options)
-    make: Callable[[BenchCommand], Bench] = rounds_bench if command.rounds else tasks_bench
-    if isinstance(command.environment, UsersEnvironment):
-        make = users_bench
-    elif isinstance(command.environment, RecordedRuns):
-        make = recorded_bench
-    return command.outcome(make(command))
+def print_parts(parts: Sequence[Table | str]) -> None:
+    """Print the parts of a report."""
+    for part in parts:
+        if isinstance(part, str):
+            tell(part)
+        else:
+            print_table(part)
