@@ -53,7 +53,7 @@ class CodingAdvice:
         if repeated is not None and not run.session.is_shadow:
             return _block([repeated.named])
         here = Moment((), environment=so_far.environment, project=so_far.tags.get("project", ""))
-        principles = Principles(self._memory.lessons.told_to(run.session.token))
+        principles = Principles(self._memory.lessons.read_by(run.session.token))
         lessons: list[Principle] = []
         for call in calls:
             lessons += principles.repairs(step_of(call, here.project), here, namespace=run.namespace)

@@ -247,7 +247,7 @@ class _Tools:
             return FailedTools(failed=[], lessons=[], no_opinion=HELD_OUT)
         memory, namespace = self._runs.memory, NAMESPACE.get()
         failed = [self._failed_tool(way) for way in told.warnings]
-        principles = Principles(memory.lessons.told_to(TOKEN.get()))
+        principles = Principles(memory.lessons.read_by(TOKEN.get()))
         history = self._of(session_id).history
         found = principles.at(history[-1:], state=state, history=history, namespace=namespace)
         lessons: list[str] = []
@@ -417,7 +417,7 @@ class _Tools:
                     similarity=match.similarity,
                     run=match.run,
                 )
-        told = memory.lessons.told_to(TOKEN.get())
+        told = memory.lessons.read_by(TOKEN.get())
         principles = Principles(told).search(query, k=_LESSONS, namespace=namespace)
         experiences = Experiences(told).search(query, k=_LESSONS, namespace=namespace)
         lessons = [match.principle.sentence for match in principles]

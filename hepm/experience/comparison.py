@@ -1,7 +1,7 @@
 """How a run differs from runs of the same task with the opposite outcome, in tools alone; and experiences of that.
 
 Experiences without a model say what happened in a run, not why (PRIME 3.2; ours). Their words come from the names of
-tools, and from counts: nobody is quoted.
+tools, and from counts: no text is quoted.
 """
 
 from __future__ import annotations

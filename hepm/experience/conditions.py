@@ -80,7 +80,7 @@ class Conditions:
     """When a lesson holds (PRIME 3.1, equation 6); what is empty holds always.
 
     Attributes:
-        first_turn, last_turn: The agent's turns it is about, from 1; 0 for all. They tell where it comes from alone.
+        first_turn, last_turn: The agent's turns it is about, from 1; 0 for all. They only say where it comes from.
         preconditions: In the words of a model or a person, which nothing checks.
         after: Tools of the turn before; START where none was called.
         facts: What must be known of results, of the user's words, of earlier calls and of who the user is; all of it.
@@ -131,7 +131,7 @@ class Conditions:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Properties as stores keep them, with the words that tell it."""
+        """Properties as stores keep them, with the words that describe it."""
         facts = tuple(fact.record for fact in self.facts)
         kept = {name: getattr(self, name) for name in _PLAIN_FIELDS}
         return {**kept, "facts": facts, "says": (), "only_user": "", "condition": self.when}

@@ -68,15 +68,15 @@ class LessonBank:
         self.mirror = mirror
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
-        self._token: str | None = None  # that reads (see `told_to`); None if all is read
+        self._token: str | None = None  # that reads (see `read_by`); None if all is read
 
-    def told_to(self, token: str) -> LessonBank:
+    def read_by(self, token: str) -> LessonBank:
         """The bank as a session of a token reads it: without what the runs of another token alone taught."""
         bank = copy(self)
         bank._token = token
         return bank
 
-    def tells(self, lesson: StoredLesson, namespace: str) -> bool:
+    def is_readable(self, lesson: StoredLesson, namespace: str) -> bool:
         """Whether who reads it gets a lesson of a namespace (see `LessonMirror.told_to`)."""
         return self._token is None or self.lessons(namespace).told_to(lesson, self._token)
 
@@ -106,7 +106,7 @@ class LessonBank:
         return self.lessons(namespace).all(kind, retired=retired)
 
     def pending(self, *, namespace: str = DEFAULT_NAMESPACE) -> StoredLessons:
-        """Lessons that wait for approval, by kind in order of arrival: told to no agent until `revive`."""
+        """Lessons that wait for approval, by kind in order of arrival: shown to no agent until `revive`."""
         kinds: tuple[Kind, ...] = ("principle", "experience")
         every = chain.from_iterable(self.list(kind, namespace=namespace, retired=True) for kind in kinds)
         return [lesson for lesson in every if lesson.row.retired == PENDING]
@@ -201,7 +201,11 @@ class LessonBank:
 
         def keep(stored: StoredLesson) -> bool:
             environments = cast("tuple[str, ...]", stored.row.properties["environments"])
-            return allows(environments, environment) and self.tells(stored, namespace) and not says_nothing(stored.row)
+            return (
+                allows(environments, environment)
+                and self.is_readable(stored, namespace)
+                and not says_nothing(stored.row)
+            )
 
         if floor is None:
             floor = self.floor

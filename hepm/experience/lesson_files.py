@@ -101,14 +101,14 @@ def lessons_for_file(
         pending: Include what waits for approval, which who merges the file gives (see `approved_in`).
         principles: To choose from; those of the store by default.
     """
-    of_all = bank.told_to("")  # a file is for all
+    of_all = bank.read_by("")  # a file is for all
     able: list[StoredLesson] = []
     if principles is None:
         principles = bank.list("principle", namespace=namespace, retired=True)
     for stored in principles:
         row = stored.row
         wanted = row.live or (pending and row.retired == PENDING)
-        if wanted and of_all.tells(stored, namespace) and not says_nothing(row):
+        if wanted and of_all.is_readable(stored, namespace) and not says_nothing(row):
             able.append(stored)
     kept = [one for one in listed_lessons(able) if every or _is_told(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.
@@ -337,7 +337,7 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     """Replace what a live or pending lesson says; the new lesson, written by hand, which needs no approval.
 
     Of its triples those stay whose tools the words still name, and its condition if they name it: else it would hold
-    under one that nobody can read.
+    under one that no reader sees.
 
     Raises:
         InputError: the text is empty, or the lesson is retired.

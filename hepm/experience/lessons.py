@@ -70,7 +70,7 @@ class Taught:
 
     @property
     def for_people(self) -> bool:
-        """Whether it is what sets one run apart, found without a model: agents are told rules of many runs."""
+        """Whether it is what sets one run apart, found without a model: agents get rules of many runs."""
         return isinstance(self, Experience) and self.distilled_by == EXTRACTIVE
 
     @property
@@ -287,7 +287,7 @@ def read_lesson(row: LessonRow) -> Lesson:
     return Principle.of(row) if row.kind == "principle" else Experience.of(row)
 
 
-UNTOLD: Final = "told to no agent"
+UNSHOWN: Final = "shown to no agent"
 
 
 class ListedLesson(NamedTuple):
@@ -299,8 +299,8 @@ class ListedLesson(NamedTuple):
 
     @property
     def held_back(self) -> str:
-        """Why agents are not told so (`UNTOLD`); "" for others."""
-        return UNTOLD if self.lesson.for_people else ""
+        """Why no agent reads it (`UNSHOWN`); "" for others."""
+        return UNSHOWN if self.lesson.for_people else ""
 
     @property
     def line(self) -> str:

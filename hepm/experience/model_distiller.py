@@ -2,7 +2,7 @@
 
 Of other runs the prompt holds only the names of the tools that they called: a lesson's words come from its run alone.
 Triples that hepm reads, which say which tool to call next, are looked up in the run before anything is stored; the
-model is told once what does not hold, and then the run is reported. Other triples are words, which nothing checks.
+model reads once what does not hold, and then the run is reported. Other triples are words, which nothing checks.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _question(comparison: RunComparison, kind: Kind) -> Question[Written]:
     about = f"{task} {_GENERAL} {RECORD_IS_DATA}"
 
     def check(written: Written) -> None:
-        """Raise a ValueError with what does not hold in the run: the model is told once, and answers again."""
+        """Raise a ValueError with what does not hold in the run: the model reads it once, and answers again."""
         if isinstance(written, WrittenPrinciple):
             check_triples(_triples(written), comparison)
 

@@ -223,9 +223,9 @@ class Principles:
                 return
 
     def _said(self, when: tuple[str, str], here: Moment, namespace: str) -> Iterator[Principle]:
-        """The principles that speak then (see `_by_moment`), and that are told to who reads."""
+        """The principles that speak then (see `_by_moment`), of those that who reads may see."""
         for stored, principle in self._bank.lessons(namespace).cached(_by_moment, "principle").get(when, ()):
-            if here.is_in(principle.conditions) and self._bank.tells(stored, namespace):
+            if here.is_in(principle.conditions) and self._bank.is_readable(stored, namespace):
                 yield principle
 
     def prune(

@@ -52,12 +52,12 @@ def stage_of(turn: int, horizon: int) -> Stage:
 def stage_tag(key_turns: Sequence[int], horizon: int, *, credited: bool) -> str:
     """The stage of an experience from its key turns, the one that counted most first (PRIME, figures 6 to 9).
 
-    Where turns are told apart by their credit, the key turns may reach from one stage into another, and both are named,
+    Where their credit separates turns, the key turns may reach from one stage into another, and both are named,
     as in figures 6 and 8. Equal credit makes the first turns key ones, whatever the run's length: then the first one
     alone decides, as in figures 7 and 9, although their key turns 1, 2 and 3 of 5 are those of figure 8.
 
     Args:
-        credited: Whether credit told the turns apart.
+        credited: Whether the turns differ in credit.
     """
     if not credited:
         return stage_of(key_turns[0], horizon)

@@ -163,8 +163,7 @@ class SessionFile:
     Attributes:
         stamp: Of its last write by this process; None if it is not on disk.
         turns: Those that it holds.
-        draws: What chance had decided of the session then.
-        is_behind: Whether the last write failed, so that a crash would lose something.
+        is_behind: Whether a crash would lose something: the last write failed, or chance decided something since.
     """
 
     def __init__(self, journal: Journal, namespace: str, id: str) -> None:
@@ -176,7 +175,6 @@ class SessionFile:
         self._parts: frozenset[str] = frozenset()
         self.stamp: Stamp | None = None
         self.turns: tuple[Turn, ...] = ()
-        self.draws = ("", "")
         self.is_behind = False
 
     def read(self) -> Kept | None:
@@ -201,7 +199,6 @@ class SessionFile:
         shown: Iterable[str],
         aliases: Sequence[str],
         parts: frozenset[str],
-        draws: tuple[str, str],
         redactor: Callable[[Trajectory], Trajectory] | None,
     ) -> None:
         """Append what the file lacks of a session, without secrets; nothing where another process goes on with it.
@@ -218,7 +215,7 @@ class SessionFile:
         # A client may send a conversation that branches off: later turns are written again.
         at = common(run.turns, self.turns)
         same_turns = at == len(run.turns) == len(self.turns)
-        if same_turns and parts <= self._parts and draws == self.draws:
+        if same_turns and parts <= self._parts and not self.is_behind:
             return
         part = replace(run, turns=run.turns[at:])
         if redactor is not None:
@@ -233,7 +230,7 @@ class SessionFile:
         self.is_behind = stamp is None
         if stamp is not None:
             self._parts |= parts
-            self.turns, self.draws = run.turns, draws
+            self.turns = run.turns
 
     def remove(self) -> None:
         """Delete it: the session is stored, or not to be. Storing it again, if that fails, changes nothing."""

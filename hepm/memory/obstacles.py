@@ -1,6 +1,6 @@
 """What keeps memory from helping, in at most ten lines, each with the command that mends it (`hepm doctor --advice`).
 
-Exact where a store counts it; what only records tell is read from the latest runs.
+Exact where a store counts it; what only records show is read from the latest runs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _unlabelled(memory: Memory, name: str, option: str, all_runs: int) -> Iterat
         return
     some = islice(memory.labels.unlabelled(namespace=name, removed=False), _UNLABELLED_READ)
     waiting = [run for run in some if any(run.calls())]
-    # The store counts all without an outcome; which of them a label would help, the read ones tell.
+    # The store counts all without an outcome; which of them a label would help, the read ones show.
     runs = round(total * len(waiting) / min(total, _UNLABELLED_READ))
     if not waiting or runs < _SHARE_UNLABELLED * all_runs:
         return

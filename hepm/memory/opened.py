@@ -137,24 +137,21 @@ class OpenedMemory:
             poll_s: Interval in seconds at which suggestions look for runs stored by other processes.
             endpoint: Base URL and key of an embeddings endpoint, for the embedder "openai/MODEL".
             auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD.
-            sessions: A folder that keeps sessions under way, so that a crash loses at most the turn under way. Default:
-                beside the file; none for a server.
-            rankers: A folder of trained rankers (`hepm rank train`). Default: beside the file, and for a server
-                `hepm-rank` in the working folder.
-            success_from: The reward from which on a run without a label is a success, in (0, 1]. It is kept in the
-                store, and another one counts its runs again. Default: the store's own (.7 for a new one).
+            sessions: Keeps sessions under way, for after a crash. Default: beside the file; none for a server.
+            rankers: Folder of trained rankers (`hepm rank train`). Default: beside the file; `hepm-rank` for a server.
+            success_from: The reward from which on a run without a label is a success, in (0, 1]; another one counts the
+                runs again. Default: the store's own (.7 for a new one).
             speak: What suggestions and prompts name: "sure" what is right in nine of ten such cases, "weighed" also
                 what is likely, with its chance, "all" the likeliest tools whatever their chance. Default: "sure", and
                 in some sessions no tool (see `guard`).
             guard: Whether a few sessions get hints without a tool, by chance, and nearly all once those succeed more
                 often (docs/use/session.md). With `speak`, there is no guard.
-            holdout: Share of sessions, drawn by chance, that are recorded and get nothing from memory, so that
-                `memory.sessions.uplift` can say what memory does (docs/use/uplift.md). At 1 all is computed and nothing
-                shown.
+            holdout: Share of sessions, drawn by chance, that get nothing from memory, so that `memory.sessions.uplift`
+                can say what memory does (docs/use/uplift.md). At 1 all is computed and nothing shown.
             deny: Whether doors that can refuse a call deny those that failed in nearly all like runs, where another
                 tool worked (`Session.denial`).
-            approve: "review": lessons that a model, an agent or an import writes are pending, told to no agent, until
-                `lessons.revive` approves them (`hepm lesson review`). "auto": they are told at once.
+            approve: "review": lessons that a model, an agent or an import writes wait for `lessons.revive`
+                (`hepm lesson review`). "auto": agents read them at once.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.

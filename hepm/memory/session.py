@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 _OF_FIRST: Final = (RECORDED_BY, LEVEL, TRIAL)
 """Tags that a run keeps from its beginning, whichever process goes on with it."""
-HELD_OUT: Final = "this session is held out, to see what memory does: memory tells it nothing"
+HELD_OUT: Final = "this session is held out, to see what memory does: memory says nothing to it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,6 @@ class Session:
             if kept is not None:  # a crash ended this session
                 self._shown = dict.fromkeys(kept.shown)
                 self._is_sequel_of(kept.run)
-                self._file.draws = self._draws
 
     def _is_sequel_of(self, before: Trajectory) -> None:
         """The token that began the run stays the one that recorded it, and its arm and level stay those drawn."""
@@ -151,13 +150,6 @@ class Session:
         return self._run.tags.get(LEVEL, "")
 
     @property
-    def _draws(self) -> tuple[str, str]:
-        """What chance decided, which must be on disk before the first hint."""
-        if self.trial is None:
-            return self.level, ""
-        return self.level, self.trial.arm
-
-    @property
     def shared(self) -> bool:
         """Whether several doors of a server record it, and all of it goes on after a restart."""
         return self._record.shared
@@ -173,7 +165,7 @@ class Session:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the last write of what is recorded went well, so that a crash loses nothing."""
+        """Whether all that must outlast a crash is on disk."""
         return self._file is None or not self._file.is_behind
 
     @property
@@ -273,11 +265,12 @@ class Session:
                 holdout = memory.sessions.holdout_now(self.holdout, namespace=namespace)
                 return Trial(memory.sessions.draw_arm(self.id, holdout, namespace=namespace), holdout)
 
-            # The share depends on what held-out sessions show by now, which the store has to tell.
+            # The share depends on what held-out sessions show by now, which the store knows.
             trial = self._ask(drawn)
             if trial is None:
                 return Trial(CONTROL, self.holdout)
             self._note(trial)
+            self._must_keep()
             if keep or trial.arm != CONTROL or trial.shadow:
                 self.keep()  # whatever ends this process, the arm stays
             return trial
@@ -294,7 +287,15 @@ class Session:
 
     def _note(self, trial: Trial) -> None:
         self.trial = trial
-        self._run = replace(self._run, tags={**self._run.tags, TRIAL: trial.to_tag()})
+        self._tag(TRIAL, trial.to_tag())
+
+    def _tag(self, key: str, value: str) -> None:
+        self._run = replace(self._run, tags={**self._run.tags, key: value})
+
+    def _must_keep(self) -> None:
+        """What chance decided is to be written, also where no turn is new."""
+        if self._file is not None:
+            self._file.is_behind = True
 
     def _show(
         self, text: str, lessons: Sequence[str] = (), named: Sequence[Suggestion] = (), *, calls: int = 0
@@ -351,7 +352,8 @@ class Session:
             level = self._ask(lambda: self._memory.sessions.draw_level(self.id, namespace=self._namespace))
             if level is None:
                 return SILENT
-            self._run = replace(self._run, tags={**self._run.tags, LEVEL: level})
+            self._tag(LEVEL, level)
+            self._must_keep()
             self.keep()  # whatever ends this process, the level stays
             return level
 
@@ -426,7 +428,7 @@ class Session:
         from hepm.experience.principles import Principles
 
         def search() -> list[FoundPrinciple]:
-            principles = Principles(self._memory.lessons.told_to(self.token))
+            principles = Principles(self._memory.lessons.read_by(self.token))
             return principles.for_query(
                 query,
                 self._record.turns(),
@@ -553,7 +555,7 @@ class Session:
                     turns = self._record.turns()
                 run = replace(self._run, turns=turns)
                 redactor = self._options.ingest.redactor
-                self._file.write(run, self._shown, self.aliases, self.parts, self._draws, redactor)
+                self._file.write(run, self._shown, self.aliases, self.parts, redactor)
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 

@@ -189,8 +189,8 @@ def _stems(text: str) -> list[str]:
 def _clauses_of(text: str) -> list[str]:
     """The clauses of a request with three words or more; of texts without blanks all."""
     clauses = [clause.strip() for clause in _CLAUSE_END.split(text)]
-    told = [clause for clause in clauses if len(clause.split()) >= 3 or _UNSPACED.search(clause)]
-    return told[:_MOST_CLAUSES]
+    whole = [clause for clause in clauses if len(clause.split()) >= 3 or _UNSPACED.search(clause)]
+    return whole[:_MOST_CLAUSES]
 
 
 def _prose_of(tool: Tool | None) -> str:

@@ -271,7 +271,7 @@ def test_a_token_forgets_the_lessons_that_it_remembered_and_the_wishes_of_its_ow
                 url, "search_experience", {"query": "get_order twice"}, x_hepm_token=token
             )
     with Memory.open(tmp_path / "m.hepm") as again:
-        assert again.lessons.told_to("eve").search("get_order twice", "principle", limit=1)
+        assert again.lessons.read_by("eve").search("get_order twice", "principle", limit=1)
         assert again.forget(trajectory="s1") == ["s1"]
         assert again.lessons.list("principle", retired=True) == []
     assert memory.preferences.notes("bob").text == "- in German"  # type: ignore[union-attr]
