@@ -50,6 +50,7 @@ def _show_desk(memory: Memory) -> None:
     _print(
         "A made-up service desk: an agent looks a case up, acts, and closes it. A wrong act loses the case.", bold=True
     )
+    _print("What is wrong stands in the case, or in a record of its own: then the case says that it is kept elsewhere.")
     ended = f"{totals.successes} succeeded, {totals.failures} failed"
     _print(f"\n1. Remembered {count_of(report.stored, 'run')} of an agent without memory: {ended}.", bold=True)
     _show_report(memory)

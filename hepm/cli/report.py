@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -134,13 +135,21 @@ def check(place: StorePlace, file: Path, runs: Several, as_json: bool, format: s
     else:
         for row in checked:
             tell(row.sentence)
-    untrue = [row for row in checked if row.verdict == "untrue"]
+    by_verdict: defaultdict[str, list[str]] = defaultdict(list)
+    for row in checked:
+        by_verdict[row.verdict].append(row.id)
+    changed, untrue = by_verdict["changed by hand"], by_verdict["untrue"]
+    if changed:
+        number = count_of(len(changed), "line was", "lines were")
+        remark(
+            f"{number} changed by hand, and runs do not say whether the new words hold: {'; '.join(changed)}. Read the "
+            "numbers, which are of the words before; to make a line your own, delete the comment at its end"
+        )
     if untrue:
         number = count_of(len(untrue), "line is", "lines are")
-        raise InputError(f"{number} no longer supported by the runs: " + "; ".join(row.id for row in untrue))
-    if not as_json:
-        supported = sum(row.verdict == "supported" for row in checked)
-        remark(f"{supported:,} of {count_of(len(checked), 'line')} supported, none is untrue")
+        raise InputError(f"{number} no longer supported by the runs: " + "; ".join(untrue))
+    supported = len(by_verdict["supported"])
+    remark(f"{supported:,} of {count_of(len(checked), 'line')} supported, none is untrue")
 
 
 @contextlib.contextmanager

@@ -172,7 +172,7 @@ class LineOfFile(NamedTuple):
         text: What it says, without its evidence.
         id: Of its lesson; "" if a person wrote it.
         edited: Whether a person wrote or changed it.
-        claim: None if it makes none, or was edited.
+        claim: What it said as hepm wrote it; None if that was nothing to be counted.
     """
 
     works: bool
@@ -266,7 +266,7 @@ def _line_in(whole: str, *, works: bool) -> LineOfFile:
     written, id, digest, claim, *_ = (*_ID.split(whole), "", "", "")
     text = " ".join(_EVIDENCE.sub("", written).split())
     edited = digest != _digest(text, works=works)
-    return LineOfFile(works, whole, text, id, edited, None if edited else Claim.read(claim or ""))
+    return LineOfFile(works, whole, text, id, edited, Claim.read(claim or ""))
 
 
 def with_section(text: str, section: str, name: str) -> str:

@@ -21,8 +21,10 @@ from hepm.experience.recipes import recipes_by_project
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.types import START, Object, ToolName
 
-Verdict: TypeAlias = Literal["supported", "untrue", "not met", "unchecked"]
-"""Runs bear a line out; they do not; too few met its situation; or it says nothing that can be counted."""
+Verdict: TypeAlias = Literal["supported", "untrue", "not met", "changed by hand", "unchecked"]
+"""Runs bear a line out; they do not; too few met its situation; its words are no longer hepm's; or it says nothing that
+can be counted.
+"""
 WORKS_FROM: Final = 0.5
 """Share of the runs that did what a line says, below which it is untrue."""
 
@@ -32,7 +34,8 @@ class CheckedLine:
     """A line with what runs say of it.
 
     Attributes:
-        better, worse: Of its tools, in how many runs each worked, and in how many it was called.
+        better, worse: Of its tools, in how many runs each worked, and in how many it was called. Of a line that was
+            changed by hand, of the tools that it named before.
     """
 
     id: str
@@ -88,9 +91,10 @@ def check_lines(
         taught = recipes_by_project(runs_to_count(bank, namespace))
     checked: list[CheckedLine] = []
     for line in lines:
+        changed = line.edited and bool(line.id)
         if line.claim is None:
-            verdict: Verdict = "unchecked"
-            if line.id and any(principle.id.startswith(line.id) for principle in taught):
+            verdict: Verdict = "changed by hand" if changed else "unchecked"
+            if not changed and line.id and any(principle.id.startswith(line.id) for principle in taught):
                 verdict = "supported"
             checked.append(CheckedLine(line.id, line.text, verdict, {}, {}))
             continue
@@ -98,7 +102,8 @@ def check_lines(
         by_tool = runs_by_tool([decision for decision in met[line.claim] if decision.run.id not in others])
         better = {tool: by_tool.get(tool, RunsOf()) for tool in line.claim.better}
         worse = {tool: by_tool.get(tool, RunsOf()) for tool in line.claim.worse}
-        verdict = _verdict(better, worse)
+        # Words that a person changed may say more than was counted, or the opposite.
+        verdict = "changed by hand" if changed else _verdict(better, worse)
         checked.append(CheckedLine(line.id, line.text, verdict, _counts(better), _counts(worse)))
     return checked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,9 +52,19 @@ def test_a_line_whose_situation_no_run_met_is_not_met(section: str, tmp_path: Pa
     assert (rows["delivered"].verdict, rows["pending"].verdict) == ("not met", "supported")
 
 
-def test_a_line_that_a_person_changed_is_not_checked(section: str, tmp_path: Path) -> None:
+def test_a_line_that_a_person_changed_is_named_so_with_the_numbers_of_what_it_said(
+    section: str, tmp_path: Path
+) -> None:
     edited = section.replace("call return_items rather than", "always call return_items and never")
-    assert checked(edited, tmp_path, *desk_runs(30))["delivered"].verdict == "unchecked"
+    row = checked(edited, tmp_path, *desk_runs(60))["delivered"]
+    assert (row.verdict, row.better, row.worse) == (
+        "changed by hand",
+        {"return_items": (20, 20)},
+        {"cancel_order": (0, 10)},
+    )
+    without_mark = re.sub(r"(never cancel_order.*?) <!-- p-.*? -->", r"\1", edited)
+    (tmp_path / "own").mkdir()
+    assert checked(without_mark, tmp_path / "own", *desk_runs(60))["delivered"].verdict == "unchecked"
 
 
 def test_a_claim_that_an_editor_damaged_is_not_checked_and_stops_nothing(section: str, tmp_path: Path) -> None:
