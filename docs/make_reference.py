@@ -155,7 +155,7 @@ def _names_of(option: click.Option, context: click.Context) -> str:
 def _meaning_of(option: click.Parameter) -> str:
     """The help of an argument or option, its default, and what else sets it."""
     if not isinstance(option, click.Option):
-        return str(getattr(option, "about", ""))
+        return option.help or ""
     sentences = [option.help or ""]
     if option.show_default and option.default is not None:
         sentences.append(f"Default: `{option.default}`.")

@@ -7,9 +7,13 @@ import io
 import os
 import re
 import sys
+from typing import TYPE_CHECKING
 
 from hepm.errors import HepmError
 from hepm.text import on_one_line
+
+if TYPE_CHECKING:
+    import click
 
 __all__ = ["main"]
 
@@ -86,15 +90,26 @@ def _exit_code(arguments: list[str]) -> int:
         _complain(error.format_message())
         return error.exit_code
     except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "hepm"
-        # The option without quotes, and what is wrong with it; click lists choices below each other.
-        wrong = re.sub(
-            r"^Invalid value for (.+?): ", lambda named: named[0][18:].replace("'", ""), error.format_message()
-        )
-        sentence = on_one_line(wrong.removeprefix("Invalid value: ").replace("\n\t", " "))
-        _complain(f"hepm: {sentence}\nTry `{path} --help`.")
+        # Of an option without its value click names no command.
+        path = error.ctx.command_path if error.ctx else f"hepm {arguments[0]}"
+        _complain(f"hepm: {on_one_line(_misuse(error))}\nTry `{path} --help`.")
         return error.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _misuse(error: click.UsageError) -> str:
+    """What is wrong: an option without quotes; one that is a setting with its key."""
+    import click
+
+    from hepm.cli.config import key_of
+
+    if isinstance(error, click.NoSuchOption):
+        key = key_of(error.option_name)
+        if key:
+            return f"No such option {error.option_name}: it is the setting {key} of hepm.toml."
+    wrong = re.sub(r"^Invalid value for (.+?): ", lambda named: named[0][18:].replace("'", ""), error.format_message())
+    # click lists choices below each other.
+    return wrong.removeprefix("Invalid value: ").replace("\n\t", " ")
 
 
 def _complain(text: str) -> None:

@@ -43,14 +43,12 @@ class ClientFile:
     """A file of a client and hepm's lines in it.
 
     Attributes:
-        add: The text with the lines. A text that has some gets these instead.
-        remove: The text without them.
+        change: The text with the lines, in place of former ones, if the second argument is true; else without them.
         is_program: Whether the agent runs the file.
     """
 
     path: Path
-    add: Callable[[str], str]
-    remove: Callable[[str], str]
+    change: Callable[[str, bool], str]
     is_program: bool = False
 
     def edit(self, *, remove: bool) -> str:
@@ -63,7 +61,7 @@ class ClientFile:
         try:
             if self.path.exists():
                 before = self.path.read_bytes().decode()
-            after = (self.remove if remove else self.add)(before.replace("\r\n", "\n"))
+            after = self.change(before.replace("\r\n", "\n"), not remove)
         # Nothing is written yet: the file is unchanged whatever went wrong.
         except OSError as error:
             raise InputError(f"{self.path} cannot be read: {error.strerror}") from error
@@ -79,20 +77,17 @@ class ClientFile:
         if not after.strip():
             self.path.unlink()
             return f"removed {self.path}, which had no other lines"
-        self._write(after)
-        if remove:
-            return f"removed hepm's lines from {self.path}"
-        return f"wrote {self.path}"
-
-    def _write(self, text: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(self.path, "the settings") as place:
-            place.write_bytes(text.encode())
+            place.write_bytes(after.encode())
             # The new file takes the place of the old one, and gets its permissions.
             if self.path.exists():
                 place.chmod(self.path.stat().st_mode & 0o777)
             elif self.is_program:
                 place.chmod(0o755)
+        if remove:
+            return f"removed hepm's lines from {self.path}"
+        return f"wrote {self.path}"
 
 
 def hooks_file(path: Path, hooks: Mapping[str, Object], others: Object, is_ours: Callable[[str], bool]) -> ClientFile:
@@ -103,44 +98,42 @@ def hooks_file(path: Path, hooks: Mapping[str, Object], others: Object, is_ours:
         is_ours: Whether a hook in JSON is one of hepm's, perhaps of another server.
     """
 
-    def strip(settings: Object) -> None:
-        """Take the hooks of hepm out."""
+    def all_ours(hook: Any) -> bool:
+        # Some agents have groups of hooks.
+        parts: list[Any] = [hook]
+        if isinstance(hook, dict):
+            parts = cast(Object, hook).get("hooks") or parts
+        return all(is_ours(json.dumps(part)) for part in parts)
+
+    def change(settings: Object, adding: bool) -> None:
+        if adding:
+            settings.update(others)
         events = _member(settings, "hooks", dict[str, Any]())
         for event in list(events):
-            rest: list[Any] = []
-            for hook in _member(events, event, list[Any]()):
-                # Some agents have groups of hooks.
-                parts: list[Any] = [hook]
-                if isinstance(hook, dict):
-                    parts = cast(Object, hook).get("hooks") or parts
-                if not all(is_ours(json.dumps(part)) for part in parts):
-                    rest.append(hook)
-            events[event] = rest
-            if not rest:
+            events[event] = [hook for hook in _member(events, event, list[Any]()) if not all_ours(hook)]
+            if not events[event]:
                 del events[event]
+        if adding:
+            for event, hook in hooks.items():
+                events.setdefault(event, []).append(hook)
         if not events:
             del settings["hooks"]
 
-    def put(settings: Object) -> None:
-        settings.update(others)
-        events = _member(settings, "hooks", dict[str, Any]())
-        for event, hook in hooks.items():
-            _member(events, event, list[Any]()).append(hook)
-
-    return _json_file(path, strip, put)
+    return _json_file(path, change)
 
 
 def servers_file(path: Path, key: str, entry: Object) -> ClientFile:
     """A file of JSON that has MCP servers by name under a key, with hepm among them."""
 
-    def strip(settings: Object) -> None:
-        """Take the hooks of hepm out."""
+    def change(settings: Object, adding: bool) -> None:
         servers = _member(settings, key, dict[str, Any]())
         servers.pop("hepm", None)
+        if adding:
+            servers["hepm"] = entry
         if not servers:
             del settings[key]
 
-    return _json_file(path, strip, lambda settings: _member(settings, key, dict[str, Any]()).update(hepm=entry))
+    return _json_file(path, change)
 
 
 def _member(settings: Object, key: str, empty: T) -> T:
@@ -151,32 +144,30 @@ def _member(settings: Object, key: str, empty: T) -> T:
     return value
 
 
-def _json_file(path: Path, strip: Callable[[Object], None], put: Callable[[Object], None]) -> ClientFile:
+def _json_file(path: Path, change: Callable[[Object, bool], None]) -> ClientFile:
     """A file of JSON with hepm's part, whose other members, their order and indentation stay."""
 
-    def remove(text: str) -> str:
-        settings, write = _read_json(text)
+    def edit(text: str, adding: bool) -> str:
+        settings = _read_json(text)
         before = json.dumps(settings)
-        strip(settings)
+        change(settings, adding)
         # Unchanged text keeps its layout, which writing would not.
         if json.dumps(settings) == before:
             return text
         # A version is what some agents want in each file of hooks.
         if settings.keys() <= {"version"}:
             return ""
-        return write(settings)
+        indent = re.search(r"^\{\n([ \t]+)", text) or ("", "  ")
+        written = json.dumps(settings, indent=indent[1], ensure_ascii=False)
+        if text.endswith("\n") or not text:
+            written += "\n"
+        return written
 
-    def add(text: str) -> str:
-        settings, write = _read_json(text)
-        strip(settings)
-        put(settings)
-        return write(settings)
-
-    return ClientFile(path, add, remove)
+    return ClientFile(path, edit)
 
 
-def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:
-    """The object, and what writes it with the text's indentation."""
+def _read_json(text: str) -> Object:
+    """The object in a text; an empty one in an empty text."""
     settings: Any = {}
     if text.strip():
         try:
@@ -187,14 +178,7 @@ def _read_json(text: str) -> tuple[Object, Callable[[Object], str]]:
             raise
     if not isinstance(settings, dict):
         raise ValueError("it is no JSON object")
-    spaces = re.search(r"^\{\n([ \t]+)", text)
-    indent = "  "
-    if spaces:
-        indent = spaces[1]
-    end = ""
-    if text.endswith("\n") or not text:
-        end = "\n"
-    return cast(Object, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
+    return cast(Object, settings)
 
 
 def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
@@ -215,13 +199,12 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
     if mcp and server.token_env:
         tables.append(f"bearer_token_env_var = {name}")
 
-    def remove(text: str) -> str:
+    def change(text: str, adding: bool) -> str:
+        # Fails if the text is no TOML, and below if it has a table of our name that is not ours.
         tomllib.loads(text)
-        return _BLOCK.sub("", text)
-
-    def add(text: str) -> str:
-        """The file's text with hepm's tables in place of former ones; ValueError if it is no TOML."""
-        text = remove(text)
+        text = _BLOCK.sub("", text)
+        if not adding:
+            return text
         if "model_provider" in tomllib.loads(text):
             raise ValueError("it chooses a model_provider: take that line out first")
         if text and not text.endswith("\n"):
@@ -229,26 +212,20 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         # A key of the file itself stands before the first table.
         head, tail = [_BEGIN, 'model_provider = "hepm"', _END, text], [_BEGIN, *tables, _END, ""]
         text = "\n".join(head) + "\n".join(tail)
-        # Fails if the file has a table of our name that is not ours.
         tomllib.loads(text)
         return text
 
-    return ClientFile(path, add, remove)
+    return ClientFile(path, change)
 
 
 def whole_file(path: Path, content: str, mark: str, *, is_program: bool = False) -> ClientFile:
     """A file that holds this content alone, or other content with hepm's mark. Any other one is left as it is."""
 
-    def check(text: str) -> None:
+    def change(text: str, adding: bool) -> str:
         if text and mark not in text:
             raise ValueError("it has other lines")
-
-    def add(text: str) -> str:
-        check(text)
-        return content
-
-    def remove(text: str) -> str:
-        check(text)
+        if adding:
+            return content
         return ""
 
-    return ClientFile(path, add, remove, is_program)
+    return ClientFile(path, change, is_program)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache, wraps
@@ -15,26 +13,13 @@ from typing import Any, Final, TypeAlias, cast
 import click
 from click.core import ParameterSource
 
-from hepm.cli.config import TABLES, read_config, setting_at
-from hepm.settings import settings_of
+from hepm.cli.config import read_config, setting_at
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 Several: TypeAlias = tuple[str, ...]
 """The values of an argument or a repeatable option."""
 
 PATH: Final = click.Path(path_type=Path)
-
-
-class Argument(click.Argument):
-    """A positional argument that help describes; an optional one is shown in brackets."""
-
-    def __init__(self, names: list[str], *, help: str, **settings: Any) -> None:
-        dots = "..." if settings.get("nargs") == -1 else ""
-        super().__init__(names, **settings)
-        shown = names[0].upper() + dots
-        self.metavar = shown if self.required else f"[{shown}]"
-        # Not `help`, which newer versions of click print in a section of their own.
-        self.about = help
 
 
 class ConfigOption(click.Option):
@@ -53,36 +38,6 @@ class ConfigOption(click.Option):
             if configured is not None:
                 return configured, ParameterSource.DEFAULT_MAP
         return value, source
-
-
-class Command(click.Command):
-    """A command whose help begins a paragraph with its example, and describes its arguments."""
-
-    def __init__(self, name: str | None, *, help: str | None = None, **settings: Any) -> None:
-        text = re.sub(r"\s+Example: ", "\n\nExample: ", inspect.cleandoc(help or ""))
-        super().__init__(name, help=text, **settings)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; a misuse names this command, where click leaves it out, and an option that is a setting its key."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            error.ctx = error.ctx or ctx
-            if isinstance(error, click.NoSuchOption):
-                key = error.option_name.lstrip("-").replace("-", "_")
-                for name, table in TABLES.items():
-                    if key in settings_of(table):
-                        setting = f"No such option {error.option_name}: it is the setting {name}.{key} of hepm.toml."
-                        raise click.UsageError(setting, error.ctx) from error
-            raise
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the arguments and the options."""
-        arguments = [parameter for parameter in self.params if isinstance(parameter, Argument)]
-        if arguments:
-            with formatter.section("Arguments"):
-                formatter.write_dl([(argument.make_metavar(ctx), argument.about) for argument in arguments])
-        super().format_options(ctx, formatter)
 
 
 def option(
@@ -130,21 +85,17 @@ def flag(names: str, help: str) -> Decorator:
 
 def argument(name: str, help: str, **settings: Any) -> Decorator:
     """A positional argument of a command."""
-    return click.argument(name, cls=Argument, help=help, **settings)
+    return click.argument(name, help=help, **settings)
 
 
 def command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
     """A command of a function, whose docstring is its help."""
-    return click.command(name, cls=Command)
-
-
-class _Group(click.Group):
-    command_class = Command
+    return click.command(name)
 
 
 def group(name: str, help: str) -> click.Group:
     """A group of commands."""
-    return _Group(name, help=help, no_args_is_help=True)
+    return click.Group(name, help=help, no_args_is_help=True)
 
 
 def options_as(name: str, kind: type[Any], *options: Decorator) -> Decorator:

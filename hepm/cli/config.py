@@ -129,11 +129,10 @@ TABLES: Final = {
 
 def find_config() -> Path | None:
     """`hepm.toml` in the working folder, else in the user's folder of settings; None if there is none."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(os.path.expanduser("~")) / ".config"
     # The XDG specification tells programs to ignore a path that is not absolute.
-    if os.path.isabs(base):
-        folder = Path(base)
+    folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    if not folder.is_absolute():
+        folder = Path("~/.config").expanduser()
     for candidate in (Path(FILE_NAME), folder / "hepm" / FILE_NAME):
         if candidate.is_file():
             return candidate
@@ -177,14 +176,21 @@ def _check_rules(config: ConfigFile) -> None:
         except re.error as error:
             wrong = f"redaction.rules.{kind} = {expression!r} is not a regular expression"
             raise InputError(f"{config.path}: {wrong}: {error}.") from error
-    # The default is known to be right, and looking it up would load the readers.
-    if config.outcome_by != ConfigFile().outcome_by:
-        from hepm.ingest.outcome import check_rules
+    from hepm.ingest.outcome import check_rules
 
-        try:
-            check_rules(config.outcome_by)
-        except InputError as error:
-            raise InputError(f"{config.path}: outcome_by: {error}") from error
+    try:
+        check_rules(config.outcome_by)
+    except InputError as error:
+        raise InputError(f"{config.path}: outcome_by: {error}") from error
+
+
+def key_of(option: str) -> str:
+    """The dotted key of the setting that an option of this name would give; "" if there is none."""
+    name = option.lstrip("-").replace("-", "_")
+    for table, kind in TABLES.items():
+        if name in settings_of(kind):
+            return f"{table}.{name}"
+    return ""
 
 
 def setting_at(key: str) -> tuple[Any, Setting]:

@@ -25,6 +25,7 @@ _DESK = 1  # the first desk where each kind of answer occurs; its gain is a litt
 @option("--page", "The file for the page of the graph.", type=PATH, default=Path("hepm-demo.html"))
 def demo(page: Path) -> None:
     """Show where the agent of a made-up service desk goes wrong, what to tell it, and the same agent with hints.
+
     Example: `hepm demo`
     """
     from hepm.atomic_file import check_output_path

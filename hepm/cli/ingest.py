@@ -67,6 +67,7 @@ def ingest(
     **created: Any,
 ) -> None:
     """Read recorded runs and store them. You can repeat it: a run is stored once.
+
     Example: `hepm ingest results/*.json --namespace retail`
     """
     from hepm.ingest.prepare import IngestOptions

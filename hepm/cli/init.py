@@ -76,7 +76,7 @@ def init(
             remark(file.edit(remove=remove))
         else:
             remark(f"{file.path}, which --write writes:")
-            print(file.add(""), end="")
+            print(file.change("", True), end="")
     if not files:
         print(_mcp_entry(store, namespace))
     if not remove and client in (*CODING_AGENTS, "codex"):

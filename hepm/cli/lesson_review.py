@@ -35,6 +35,7 @@ def review(place: StorePlace, approve: Several) -> None:
     """Go through the lessons that a model, an agent or an import wrote: no agent is told one before it is approved.
 
     In a terminal one key decides on each; elsewhere they are listed.
+
     Example: `hepm lesson review`
     """
     with place.open() as memory:
@@ -71,7 +72,7 @@ def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: s
     from hepm.report.check import confirmed
 
     fewest, evidence = read_config().lessons.supported, memory.evidence(namespace)
-    restated = confirmed(waiting, memory.lessons, evidence, fewest, namespace=namespace)
+    restated = confirmed(waiting, memory.lessons, evidence, fewest)
     put = [principle.row() for principle in restated.values()]
     # Its words come from no other store, but its runs may be gone.
     change = LessonChange(put=put, retire=dict.fromkeys(restated, "superseded"), imported=True)
@@ -85,7 +86,7 @@ def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> 
     """Show each; in a terminal, ask what to do with it."""
     from hepm.report.check import confirmed
 
-    counted = confirmed(waiting, memory.lessons, memory.evidence(namespace), 1, namespace=namespace)
+    counted = confirmed(waiting, memory.lessons, memory.evidence(namespace), 1)
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     for number, stored in enumerate(waiting, 1):
         tell(f"{stored.row.id}  {_words(stored)}")

@@ -31,6 +31,7 @@ app = group("neo4j", "Run a Neo4j Community server on this machine: no Docker, n
 @option("--heap", "Java's heap; 1g for a new folder.")
 def start(folder: Path, bolt_port: int | None, heap: str | None) -> None:
     """Start a server in a folder and wait until it answers. The first start downloads 160 MB.
+
     Example: `hepm neo4j start`
     """
     # The first start fetches a server, later ones find it in the cache.
@@ -44,7 +45,10 @@ def start(folder: Path, bolt_port: int | None, heap: str | None) -> None:
 @app.command("stop")
 @folder_option
 def stop(folder: Path) -> None:
-    """Stop the server of a folder. Its data stay. Example: `hepm neo4j stop`"""
+    """Stop the server of a folder. Its data stay.
+
+    Example: `hepm neo4j stop`
+    """
     stopped = _server(folder, say=remark).stop()
     state = "has stopped" if stopped else "was not running"
     tell(f"Neo4j {state} in {folder}")
@@ -55,6 +59,7 @@ def stop(folder: Path) -> None:
 @json_option
 def status(folder: Path, as_json: bool) -> None:
     """Print whether the server of a folder is running, and its addresses; exit 0 if running, 3 if not.
+
     Example: `hepm neo4j status --json`
     """
     server_status = _server(folder).status()
@@ -75,7 +80,10 @@ def status(folder: Path, as_json: bool) -> None:
 @app.command("env")
 @folder_option
 def env(folder: Path) -> None:
-    """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell. Example: `hepm neo4j env`"""
+    """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell.
+
+    Example: `hepm neo4j env`
+    """
     server = _server(folder)
     server_status = server.status()
     if server_status.uri is None:

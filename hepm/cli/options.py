@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
@@ -78,10 +78,12 @@ class StorePlace:
 
     def open(self) -> Memory:
         """Open the memory for reading; a missing one or an empty namespace is an error."""
-        with ExitStack() as closing:
-            memory = closing.enter_context(open_existing(self.store))
+        memory = open_existing(self.store)
+        try:
             self.namespace = known_namespace(memory, self.namespace, self.store)
-            closing.pop_all()
+        except BaseException:
+            memory.close()
+            raise
         return memory
 
     def create(self, **options: Any) -> Memory:
@@ -311,7 +313,8 @@ def print_table(table: RenderableType) -> None:
     from rich.console import Console
     from rich.measure import Measurement
 
-    console = Console()
+    # Texts are shown as they are: "[/b]" and ":smile:" may be names of tools.
+    console = Console(markup=False, emoji=False, highlight=False)
     unlimited = console.options.update(width=1_000_000)
     console.width = max(console.width, Measurement.get(console, unlimited, table).maximum)
     console.print(table, soft_wrap=True)
@@ -320,20 +323,19 @@ def print_table(table: RenderableType) -> None:
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str | float]], title: str = "") -> None:
     """Print a table without lines; columns of numbers stand on the right."""
     from rich.table import Table
-    from rich.text import Text
 
-    named = Text(on_one_line(title)) if title else None
+    named = on_one_line(title) or None
     table = Table(title=named, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(Text(on_one_line(column)))
+        table.add_column(on_one_line(column))
     for row in rows:
-        cells: list[Text] = []
+        cells: list[str] = []
         for column, value in zip(table.columns, row, strict=True):
-            shown = str(value)
+            shown = value
             if not isinstance(value, str):
                 column.justify = "right"
                 shown = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-            cells.append(Text(on_one_line(shown)))
+            cells.append(on_one_line(str(shown)))
         table.add_row(*cells)
     print_table(table)
 
@@ -353,15 +355,9 @@ class Bar:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        text = TextColumn("{task.description}", markup=False)
         # Until a total is known, the bar only shows that work goes on.
-        self._drawn = Progress(
-            text,
-            BarColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+        self._drawn = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._drawn.add_task(what, total=None)
 
     def show(self, done: int, total: int | None = None) -> None:

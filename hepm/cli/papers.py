@@ -48,7 +48,9 @@ def papers(choice: ModelChoice, paper: str | None, as_json: bool, **options: Any
     """Play the tables of a paper with a model, beside its published figures; without a paper, list them all.
 
     A repeated command goes on where it was stopped; no recorded answer is asked for again. The budget is that of the
-    whole command. Example: `hepm papers h-epm --table 1 --model gpt-5-mini --dry-run`
+    whole command.
+
+    Example: `hepm papers h-epm --table 1 --model gpt-5-mini --dry-run`
     """
     from hepm.lab.papers import ALIASES, PAPERS, find_paper
 

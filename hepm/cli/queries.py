@@ -56,6 +56,7 @@ def _split_names(texts: Sequence[str]) -> list[str] | None:
 @_tools_option
 def suggest(place: StorePlace, after: Several, tools: Several, history: Several, as_json: bool, **about: Any) -> None:
     """Suggest the next tools, or say why there is no opinion.
+
     Example: `hepm suggest --after find_user_id_by_email --state "wants to return two items" --namespace retail`
     """
     about |= {"after": _split_names(after), "tools": _split_names(tools), "history": _split_names(history) or []}
@@ -116,6 +117,7 @@ def prompt(
     """Print what memory adds to a prompt now: notes, lessons as sentences, the next tools.
 
     With a model, it chooses which experiences apply, and which lines of the user's notes matter now.
+
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
     """
     # Two sources of one fact could disagree.
@@ -161,6 +163,7 @@ def cypher(
     as_json: bool,
 ) -> None:
     """Run a question of the library, or your own Cypher.
+
     Example: `hepm cypher strongest_next_tools --param tool=get_order_details --namespace shop`
     """
     from hepm.cypher import question

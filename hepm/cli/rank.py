@@ -23,6 +23,7 @@ app = group("rank", "Train a ranker on the memory's graph (pip install 'hepm[gnn
 @place_options
 def train(place: StorePlace, model: RankerName) -> None:
     """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
+
     Example: `hepm rank train --namespace retail`
     """
     _prepare()

@@ -41,7 +41,9 @@ def eval_runs(
 ) -> None:
     """Measure how well memory predicts the next tool on unseen tasks, and whether hints would have helped.
 
-    Each task family is predicted from the others. Example: `hepm eval results/*.json`
+    Each task family is predicted from the others.
+
+    Example: `hepm eval results/*.json`
     """
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import all_methods, find_methods
@@ -87,6 +89,7 @@ def _domains(sources: Sequence[str], format: str) -> list[Domain]:
 @place_options
 def view(place: StorePlace, page: Path, tool: str | None) -> None:
     """Write the graph as one self-contained HTML page, which opens without a network.
+
     Example: `hepm view retail.html --namespace retail`
     """
     from hepm.atomic_file import check_output_path

@@ -35,6 +35,7 @@ def serve(store: str, **given: Any) -> None:
 
     HEPM_UPSTREAM_KEY is the endpoint's key, for clients that do not have it, and HEPM_TOKEN the token that opens every
     namespace. `[serve]` in hepm.toml has more settings: the address to listen on, tokens of clients.
+
     Example: `hepm serve --upstream http://localhost:11434/v1`, and base_url="http://127.0.0.1:8765/v1" in the agent.
     """
     # Web frameworks are an extra: the message names it.
@@ -74,6 +75,7 @@ def mcp(place: StorePlace) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
     `[serve]` in hepm.toml has more settings.
+
     Example: `hepm mcp --store runs.hepm`; for Claude Code, `claude mcp add hepm -- hepm mcp --store runs.hepm`.
     """
     try:

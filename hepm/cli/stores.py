@@ -43,6 +43,7 @@ _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 @json_option
 def stats(store: str, namespace: str | None, as_json: bool) -> None:
     """Print counts of a memory by namespace. `hepm tool list` and `hepm report` say more of tools.
+
     Example: `hepm stats --store runs.hepm`
     """
     counted: dict[str, Object] = {}
@@ -90,7 +91,9 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
 def forget(place: StorePlace, dry_run: bool, yes: bool, as_json: bool, **chosen: Any) -> None:
     """Forget the runs that match every option, with everything they added and lessons that quote them.
 
-    A user who is named alone loses their notes too. Example: `hepm forget --user alice --namespace retail`
+    A user who is named alone loses their notes too.
+
+    Example: `hepm forget --user alice --namespace retail`
     """
     with place.open() as memory:
         remove = partial(memory.forget, **chosen, namespace=place.namespace)
@@ -122,6 +125,7 @@ def forget(place: StorePlace, dry_run: bool, yes: bool, as_json: bool, **chosen:
 @json_option
 def doctor(store: str, namespace: str | None, repair: bool, advice: bool, as_json: bool) -> None:
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
+
     Example: `hepm doctor --repair`, `hepm doctor --advice`
     """
     if advice:
@@ -188,6 +192,7 @@ def _advise(store: str, namespace: str | None, *, as_json: bool) -> None:
 @store_option
 def reembed(embedder: str | None, store: str) -> None:
     """Compute the vectors of all states. Repeat it to continue after an interruption.
+
     Example: `hepm reembed --embedder all-MiniLM-L6-v2`
     """
     with options.open_existing(store) as memory, Bar("texts embedded") as bar:

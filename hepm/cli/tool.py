@@ -16,6 +16,7 @@ app = group("tool", "Tools that runs called: other names, changes, and which are
 @place_options
 def list_(place: StorePlace, as_json: bool) -> None:
     """List the tools with their calls, errors, other names and changes.
+
     Example: `hepm tool list --namespace retail`
     """
     from hepm.graph.tool_life import what_changed
@@ -51,6 +52,7 @@ def list_(place: StorePlace, as_json: bool) -> None:
 @place_options
 def alias(place: StorePlace, alias: str, tool: str, rename: bool, undo: bool) -> None:
     """Make a name another name of a tool: all that was counted under it is counted under the tool.
+
     Example: `hepm tool alias search_flights_v1 search_flights --namespace travel`
     """
     # Exactly one of the two.
@@ -75,6 +77,7 @@ def alias(place: StorePlace, alias: str, tool: str, rename: bool, undo: bool) ->
 @place_options
 def retire(place: StorePlace, tool: str, undo: bool) -> None:
     """Never suggest a tool again. What is known of it stays.
+
     Example: `hepm tool retire search_flights_v1 --namespace travel`
     """
     with place.open() as memory:

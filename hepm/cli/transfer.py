@@ -118,6 +118,7 @@ def copy(source: str, target: str, namespace: Several) -> None:
     """Copy runs, lessons, counts, states and vectors between files and Neo4j, and compare at the end.
 
     Repeat it to continue after an interruption. `hepm export` and `hepm import` do the same with files of JSON.
+
     Example: `hepm copy memory.hepm neo4j://localhost:7687`
     """
     # Two names of one store would compare it with itself.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from hepm.errors import InputError
@@ -18,13 +17,15 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import Claim, LineOfFile, lines_of_file
 from hepm.experience.lessons import Principle
 from hepm.experience.recipes import recipes_by_project
-from hepm.graph.lessons.rows import StoredLesson
+from hepm.graph.lessons.rows import LessonRow, StoredLesson
 from hepm.types import START, Object, ToolName
 
 Verdict: TypeAlias = Literal["supported", "untrue", "not met", "changed by hand", "unchecked"]
 """Runs bear a line out; they do not; too few met its situation; its words are no longer hepm's; or it says nothing that
 can be counted.
 """
+Counts: TypeAlias = dict[ToolName, tuple[int, int]]
+"""Of tools, in how many runs each worked, and in how many it was called."""
 WORKS_FROM: Final = 0.5
 """Share of the runs that did what a line says, below which it is untrue."""
 
@@ -41,8 +42,8 @@ class CheckedLine:
     id: str
     text: str
     verdict: Verdict
-    better: dict[ToolName, tuple[int, int]]
-    worse: dict[ToolName, tuple[int, int]]
+    better: Counts
+    worse: Counts
 
     @property
     def sentence(self) -> str:
@@ -71,18 +72,12 @@ def lines_to_check(text: str, name: str) -> list[LineOfFile]:
 
 
 def check_lines(
-    lines: Sequence[LineOfFile],
-    bank: LessonBank,
-    evidence: LiveEvidence,
-    *,
-    namespace: str,
-    without: Mapping[str, Collection[str]] = MappingProxyType({}),
+    lines: Sequence[LineOfFile], bank: LessonBank, evidence: LiveEvidence, *, namespace: str
 ) -> list[CheckedLine]:
     """Compute the evidence of lines anew by the stored runs of a namespace.
 
     Args:
         evidence: Of this namespace.
-        without: By the id of a lesson, runs that are not counted.
     """
     met = _decisions_met({line.claim for line in lines if line.claim is not None}, evidence.valued())
     taught: list[Principle] = []
@@ -91,25 +86,22 @@ def check_lines(
         taught = recipes_by_project(runs_to_count(bank, namespace))
     checked: list[CheckedLine] = []
     for line in lines:
-        changed = line.edited and bool(line.id)
-        if line.claim is None:
-            verdict: Verdict = "changed by hand" if changed else "unchecked"
-            if not changed and line.id and any(principle.id.startswith(line.id) for principle in taught):
-                verdict = "supported"
-            checked.append(CheckedLine(line.id, line.text, verdict, {}, {}))
-            continue
-        others = without.get(line.id, ())
-        by_tool = runs_by_tool([decision for decision in met[line.claim] if decision.run.id not in others])
-        better = {tool: by_tool.get(tool, RunsOf()) for tool in line.claim.better}
-        worse = {tool: by_tool.get(tool, RunsOf()) for tool in line.claim.worse}
+        verdict: Verdict = "unchecked"
+        better: Counts = {}
+        worse: Counts = {}
+        if line.claim is not None:
+            verdict, better, worse = _counted(line.claim, met[line.claim])
+        elif line.id and any(principle.id.startswith(line.id) for principle in taught):
+            verdict = "supported"
         # Words that a person changed may say more than was counted, or the opposite.
-        verdict = "changed by hand" if changed else _verdict(better, worse)
-        checked.append(CheckedLine(line.id, line.text, verdict, _counts(better), _counts(worse)))
+        if line.edited and line.id:
+            verdict = "changed by hand"
+        checked.append(CheckedLine(line.id, line.text, verdict, better, worse))
     return checked
 
 
 def confirmed(
-    lessons: Sequence[StoredLesson], bank: LessonBank, evidence: LiveEvidence, fewest: int, *, namespace: str
+    lessons: Sequence[StoredLesson], bank: LessonBank, evidence: LiveEvidence, fewest: int
 ) -> dict[str, Principle]:
     """Of lessons, those that runs bear out that did not teach them, by id: restated in hepm's own words.
 
@@ -118,26 +110,33 @@ def confirmed(
     Args:
         fewest: How many such runs each of its tools needs.
     """
-    rows = {stored.row.id: stored.row for stored in lessons}
-    lines: list[LineOfFile] = []
-    for row in rows.values():
-        claim = Claim.of(row)
+    claims: list[tuple[LessonRow, Claim]] = []
+    for stored in lessons:
+        claim = Claim.of(stored.row)
         if claim is not None:
-            lines.append(LineOfFile(True, "", row.text, row.id, False, claim))
-    if not lines:
+            claims.append((stored.row, claim))
+    if not claims:
         return {}
-    taught_by = {id: row.run_ids for id, row in rows.items()}
+    met = _decisions_met({claim for _, claim in claims}, evidence.valued())
     restated: dict[str, Principle] = {}
-    for checked in check_lines(lines, bank, evidence, namespace=namespace, without=taught_by):
-        better = [tool for tool, (worked, _) in checked.better.items() if worked >= fewest]
-        worse = [tool for tool, (worked, called) in checked.worse.items() if called - worked >= fewest]
-        if checked.verdict == "supported" and (better or (worse and not checked.better)):
-            worked, tried = (checked.better | checked.worse)[(better or worse)[0]]
-            row = rows[checked.id]
+    for row, claim in claims:
+        verdict, by_better, by_worse = _counted(claim, met[claim], without=row.run_ids)
+        better = [tool for tool, (worked, _) in by_better.items() if worked >= fewest]
+        worse = [tool for tool, (worked, called) in by_worse.items() if called - worked >= fewest]
+        if verdict == "supported" and (better or (worse and not by_better)):
+            worked, tried = (by_better | by_worse)[(better or worse)[0]]
             conditions = replace(Conditions.read(row.properties), preconditions=())
             counted = advising(better, worse, conditions, row.run_ids, tried=tried, worked=worked)
             restated[row.id] = replace(counted, distilled_by=str(row.properties["distilled_by"]))
     return restated
+
+
+def _counted(claim: Claim, met: Iterable[Decision], without: Collection[str] = ()) -> tuple[Verdict, Counts, Counts]:
+    """What decisions in its situation, but of some runs, say of a claim; and of the tools that it names."""
+    by_tool = runs_by_tool([decision for decision in met if decision.run.id not in without])
+    better = {tool: by_tool.get(tool, RunsOf()) for tool in claim.better}
+    worse = {tool: by_tool.get(tool, RunsOf()) for tool in claim.worse}
+    return _verdict(better, worse), _counts(better), _counts(worse)
 
 
 def _decisions_met(claims: Iterable[Claim], sample: RunSample) -> dict[Claim, list[Decision]]:
@@ -178,5 +177,5 @@ def _verdict(better: dict[ToolName, RunsOf], worse: dict[ToolName, RunsOf]) -> V
     return "supported"
 
 
-def _counts(runs: dict[ToolName, RunsOf]) -> dict[ToolName, tuple[int, int]]:
+def _counts(runs: dict[ToolName, RunsOf]) -> Counts:
     return {tool: (len(of_tool.worked), of_tool.called) for tool, of_tool in runs.items()}

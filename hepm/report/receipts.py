@@ -50,7 +50,12 @@ def receipts_of(
             if session.ended_at is not None:
                 by_week[week_of(session.ended_at)].append(session)
         weeks = [_week(week, by_week[week], uplift.success) for week in sorted(by_week)[-WEEKS:]]
-        rows.append(ReportRow(_receipt(with_memory, uplift.success), below=weeks))
+        receipt = f"{count_of(with_memory, 'session')} had memory"
+        if uplift.success is None:
+            receipt += "; what that was worth is known when more sessions of both arms have ended."
+        else:
+            receipt += f"; by the control arm it {_turned(with_memory, uplift.success)}."
+        rows.append(ReportRow(receipt, below=weeks))
     hinted = [hints for hints in map(hints_of, latest) if hints]
     if hinted:
         followed, hints = sum(map(sum, hinted)), sum(map(len, hinted))
@@ -61,34 +66,21 @@ def receipts_of(
 
 
 def _week(week: int, sessions: Sequence[TrialSession], effect: Effect | None) -> str:
-    """Such as "week of 2026-11-23: 40 with memory, 30 succeeded; without memory 2 of 5; about +9 (+2 to +15)"."""
+    """Such as "week of 2026-11-23: 40 with memory, 30 succeeded; without memory 2 of 5; turned about 9 failures …"."""
     with_memory = [bool(session.success) for session in sessions if session.arm == MEMORY]
     controls = [bool(session.success) for session in sessions if session.arm != MEMORY]
     line = f"week of {monday_of(week)}: {len(with_memory):,} with memory, {sum(with_memory):,} succeeded"
     if controls:
         line += f"; without memory {sum(controls):,} of {len(controls):,}"
-    turned = _turned(len(with_memory), effect)
-    if turned is not None:
-        value, low, high = turned
-        line += f"; about {value:+,.0f} ({low:+,.0f} to {high:+,.0f})"
+    if effect is not None:
+        line += f"; {_turned(len(with_memory), effect)}"
     return line
 
 
-def _turned(sessions: int, effect: Effect | None) -> tuple[float, float, float] | None:
-    """Failures that memory turned into successes, by the difference that all sessions show, with its interval."""
-    if effect is None:
-        return None
-    return sessions * effect.value, sessions * effect.low, sessions * effect.high
+def _turned(sessions: int, effect: Effect) -> str:
+    """Such as "turned about 22 failures into successes (4 to 40)", by the difference that all sessions show.
 
-
-def _receipt(sessions: int, effect: Effect | None) -> str:
-    """Such as "310 sessions had memory; by the control arm it turned about 22 failures into successes"."""
-    had = f"{count_of(sessions, 'session')} had memory"
-    turned = _turned(sessions, effect)
-    if turned is None:
-        return f"{had}; what that was worth is known when more sessions of both arms have ended."
-    value, low, high = turned
-    # A bound below 0 says that it may have been the other way round.
-    return (
-        f"{had}; by the control arm it turned about {value:,.0f} failures into successes ({low:,.0f} to {high:,.0f})."
-    )
+    A bound below 0 says that it may have been the other way round.
+    """
+    low, high = sessions * effect.low, sessions * effect.high
+    return f"turned about {sessions * effect.value:,.0f} failures into successes ({low:,.0f} to {high:,.0f})"

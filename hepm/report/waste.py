@@ -91,41 +91,36 @@ def _repeated(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
 
 def _errors(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
     """The errors that several runs met, each by its last telling line, without numbers, ids and paths."""
-    errors: defaultdict[tuple[ToolName, str], _CallsOfRuns] = defaultdict(list)
-    # Of each error by what ended it the runs, and whether they succeeded.
-    ends: defaultdict[tuple[ToolName, str], defaultdict[str, dict[str, bool]]]
-    ends = defaultdict(lambda: defaultdict(dict))
+    errors: defaultdict[tuple[ToolName, str], list[tuple[ToolCall, Trajectory, str]]] = defaultdict(list)
     for run in runs:
         calls = list(run.calls())
         for at, call in enumerate(calls):
             if call.error:
-                error = call.name, next(iter(errors_of(call)), "")
-                errors[error].append((call, run))
-                ends[error][_end_of(calls, at)][run.id] = bool(run.outcome.success)
-    for (tool, message), calls in errors.items():
-        failed = {run.id: run.outcome.success is False for _, run in calls}
-        if len(failed) < FEWEST_RUNS:
+                errors[call.name, next(iter(errors_of(call)), "")].append((call, run, _end_of(call, calls[at + 1 :])))
+    for (tool, message), met in errors.items():
+        outcomes = {run.id: run.outcome.success for _, run, _ in met}
+        if len(outcomes) < FEWEST_RUNS:
             continue
-        by_end = ends[tool, message]
-        labelled = any(run.outcome.success is not None for _, run in calls)
+        labelled = any(success is not None for success in outcomes.values())
+        by_end: defaultdict[str, set[str]] = defaultdict(set)
+        for _, run, end in met:
+            by_end[end].add(run.id)
         how: list[str] = []
-        for end in sorted(by_end, key=lambda end: (-len(by_end[end]), end))[:MOST_ENDS]:
-            ended = f"{end} in {count_of(len(by_end[end]), 'run')}"
+        for end, ended in sorted(by_end.items(), key=lambda one: (-len(one[1]), one[0]))[:MOST_ENDS]:
+            how.append(f"{end} in {count_of(len(ended), 'run')}")
             if labelled:
-                ended += f", of which {sum(by_end[end].values()):,} succeeded"
-            how.append(ended)
-        what = f' failed "{message}"' if message else " failed"
+                how[-1] += f", of which {sum(bool(outcomes[run]) for run in ended):,} succeeded"
         after = ""
         if labelled:
-            after = f"; {sum(failed.values()):,} of these runs failed"
-        yield _row("error", tool, calls, what, after, [f"it {'; '.join(how)}"])
+            after = f"; {sum(success is False for success in outcomes.values()):,} of these runs failed"
+        what = f' failed "{message}"' if message else " failed"
+        yield _row("error", tool, [(call, run) for call, run, _ in met], what, after, [f"it {'; '.join(how)}"])
 
 
-def _end_of(calls: Sequence[ToolCall], at: int) -> str:
-    """What ended an error: the call between it and the next one of its tool that worked."""
-    failed = calls[at]
+def _end_of(failed: ToolCall, calls: Iterable[ToolCall]) -> str:
+    """What ended an error: the call between it and the next one of its tool that worked, among those after it."""
     before = failed
-    for call in calls[at + 1 :]:
+    for call in calls:
         if call.name == failed.name and not call.error:
             if before.name != failed.name:
                 return f"worked after {before.name}"

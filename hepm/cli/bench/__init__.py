@@ -166,6 +166,7 @@ def bench(
     A repeated command goes on where it was stopped; no recorded answer is asked for again. The models "gold"
     and "none" replay the authors' actions, or do nothing. With --rounds, the agent learns from its runs, round after
     round.
+
     Example: `hepm bench bfcl --model gpt-5-mini --tasks 50 --dry-run`
     """
     from hepm.llm import Endpoint
