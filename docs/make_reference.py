@@ -159,7 +159,7 @@ def _meaning_of(option: click.Parameter) -> str:
     sentences = [option.help or ""]
     if option.show_default and option.default is not None:
         sentences.append(f"Default: `{option.default}`.")
-    if option.multiple and "repeatable" not in sentences[0]:
+    if option.multiple and "repeat" not in sentences[0].casefold():
         sentences.append("Repeatable.")
     others = [str(option.envvar)] if option.envvar else []
     config = getattr(option, "config", "")

@@ -12,7 +12,7 @@ import click
 from hepm.cli.commands import argument, command, option
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
-from hepm.cli.options import Bar, StorePlace, place_options, refuse, remark, tell
+from hepm.cli.options import Bar, refuse, remark, tell, with_memory
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import CUT, count_of, day_of, on_one_line
 from hepm.types import REMOVED, Outcome, Trajectory
@@ -33,10 +33,11 @@ _WORDS: Final = {True: "success", False: "failure", None: "unlabelled"}
 @option("--by", "Label by a rule (tests), or by the --model: judge.")
 @option("--remove", "Remove all labels of a source: a rule, judge:MODEL, or judge for all models.")
 @dry_run_option
-@place_options
+@with_memory
 @model_options
 def label(
-    place: StorePlace,
+    memory: Memory,
+    namespace: str,
     choice: ModelChoice,
     run: str | None,
     outcome: str | None,
@@ -52,23 +53,22 @@ def label(
     ways = [name for name, value in chosen.items() if value is not None]
     refuse(len(ways) > 1, "", f"{' and '.join(ways)} exclude each other.")
     refuse(run is not None and outcome is None, "OUTCOME", "is missing: success, failure, a reward, or none.")
-    with place.open() as memory:
-        labels, namespace = memory.labels, place.namespace
-        if run is not None:
-            _one(memory, run, _outcome(outcome or ""), namespace)
-        elif by is not None:
-            _by(memory, choice, by, namespace, dry_run=dry_run)
-        elif remove is not None and not dry_run:
-            print(f"{count_of(labels.retract(remove, namespace=namespace), 'label')} by {remove} removed")
+    labels = memory.labels
+    if run is not None:
+        _one(memory, run, _outcome(outcome or ""), namespace)
+    elif by is not None:
+        _by(memory, choice, by, namespace, dry_run=dry_run)
+    elif remove is not None and not dry_run:
+        print(f"{count_of(labels.retract(remove, namespace=namespace), 'label')} by {remove} removed")
+    else:
+        runs: Iterable[Trajectory] = labels.unlabelled(namespace=namespace, removed=True)
+        if remove is not None:
+            runs = labels.derived(remove, namespace=namespace)
+        if dry_run:
+            for one in runs:
+                tell(f"{one.id}: {_label_of(one)}, task {one.task or 'unknown'}")
         else:
-            runs: Iterable[Trajectory] = labels.unlabelled(namespace=namespace, removed=True)
-            if remove is not None:
-                runs = labels.derived(remove, namespace=namespace)
-            if dry_run:
-                for one in runs:
-                    tell(f"{one.id}: {_label_of(one)}, task {one.task or 'unknown'}")
-            else:
-                _by_hand(memory, runs, namespace)
+            _by_hand(memory, runs, namespace)
 
 
 def _outcome(text: str) -> Outcome:

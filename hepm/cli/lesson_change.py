@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from hepm.cli.commands import Several, argument, command, flag
@@ -15,9 +17,13 @@ from hepm.cli.options import (
     read_text,
     refuse,
     tell,
+    with_memory,
     yes_option,
 )
 from hepm.text import count_of
+
+if TYPE_CHECKING:
+    from hepm.memory import Memory
 
 # Edit
 
@@ -59,8 +65,8 @@ def edit(place: StorePlace, lesson: str, text: str) -> None:
 @argument("lessons", "Ids of lessons or their beginnings, or users: the notes on them.", nargs=-1, required=True)
 @flag("--undo", "Let retired lessons be found again.")
 @yes_option
-@place_options
-def retire(place: StorePlace, lessons: Several, undo: bool, yes: bool) -> None:
+@with_memory
+def retire(memory: Memory, namespace: str, lessons: Several, undo: bool, yes: bool) -> None:
     """Retire lessons: no prompt shows them, and they stay in the store. Pending ones are rejected, and with --undo
     approved.
 
@@ -68,27 +74,23 @@ def retire(place: StorePlace, lessons: Several, undo: bool, yes: bool) -> None:
 
     Example: `hepm lesson retire p-1f3a`
     """
-    with place.open() as memory:
-        # All names are looked up before the first change.
-        named = [find_lesson(memory, name, namespace=place.namespace).row for name in lessons]
-        users = [row.user for row in named if row.kind == "notes"]
-        refuse(users and undo, "", f"{' and '.join(users)}: deleted notes of users do not come back.")
-        if users and not yes:
-            confirm(f"delete all notes on {' and '.join(users)}, with every version?")
-        for row in named:
-            if row.kind == "notes":
-                gone = memory.preferences.forget(row.user, namespace=place.namespace)
-                tell(f"{row.user}: {count_of(len(gone), 'version')} of the notes deleted")
-                continue
-            change = memory.lessons.retire
-            if undo:
-                change = memory.lessons.revive
-            done = "retired"
-            if undo:
-                done = "found again"
-            if not change(row.kind, [row.id], namespace=place.namespace):
-                done = f"{row.retired or 'live'} already"
+    # All names are looked up before the first change.
+    named = [find_lesson(memory, name, namespace=namespace).row for name in lessons]
+    users = [row.user for row in named if row.kind == "notes"]
+    refuse(users and undo, "", f"{' and '.join(users)}: deleted notes of users do not come back.")
+    if users and not yes:
+        confirm(f"delete all notes on {' and '.join(users)}, with every version?")
+    change, done = memory.lessons.retire, "retired"
+    if undo:
+        change, done = memory.lessons.revive, "found again"
+    for row in named:
+        if row.kind == "notes":
+            gone = memory.preferences.forget(row.user, namespace=namespace)
+            tell(f"{row.user}: {count_of(len(gone), 'version')} of the notes deleted")
+        elif change(row.kind, [row.id], namespace=namespace):
             tell(f"{row.id} is {done}")
+        else:
+            tell(f"{row.id} is {row.retired or 'live'} already")
 
 
 lesson = click.Group(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
@@ -11,13 +11,12 @@ from hepm.cli.commands import command, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind, remark_pending
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.cli.options import Bar, json_option, print_json, remark, tell, with_memory
 from hepm.text import count_of
 from hepm.types import Object
 
 if TYPE_CHECKING:
-    from hepm.experience.distilling import Distiller, DistillReport
-    from hepm.experience.matching import ModelJudge
+    from hepm.experience.distilling import DistillReport
     from hepm.llm import Client
     from hepm.memory import Memory
 
@@ -34,9 +33,9 @@ _SHOWN_FAILURES: Final = 10
     multiple=True,
 )
 @json_option
-@place_options
+@with_memory
 @model_options
-def distill(place: StorePlace, choice: ModelChoice, kinds: tuple[LessonKind, ...], as_json: bool) -> None:
+def distill(memory: Memory, namespace: str, choice: ModelChoice, kinds: tuple[LessonKind, ...], as_json: bool) -> None:
     """Distill lessons: without a model by counting what worked and what failed in all runs, with one from new runs.
 
     Notes say what the user of a run wants of the agent. Interrupted, or out of budget, the command goes on where it
@@ -45,17 +44,15 @@ def distill(place: StorePlace, choice: ModelChoice, kinds: tuple[LessonKind, ...
     Example: `hepm lesson distill --namespace retail`
     """
     reports: dict[LessonKind, DistillReport] = {}
-    with place.open() as memory:
-        client = choice.client(memory, place.namespace, "run")
-        about: Object = {"namespace": place.namespace}
-        # One kind after the other: a budget that is spent on the first leaves none for the next.
-        for kind in dict.fromkeys(kinds or (_BY_COUNTING if client is None else _BY_MODEL)):
-            asked = client
-            if kind == "note" and client is not None:
-                # Answers about users are kept, and forgotten, with their notes.
-                asked = choice.client(memory, place.namespace, "user", budget=client.budget)
-            reports[kind] = _distill(memory, kind, asked, about)
-        remark_pending(memory, place.namespace)
+    client = choice.client(memory, namespace, "run")
+    # One kind after the other: a budget that is spent on the first leaves none for the next.
+    for kind in dict.fromkeys(kinds or (_BY_COUNTING if client is None else _BY_MODEL)):
+        asked = client
+        if kind == "note" and client is not None:
+            # Answers about users are kept, and forgotten, with their notes.
+            asked = choice.client(memory, namespace, "user", budget=client.budget)
+        reports[kind] = _distill(memory, kind, asked, namespace)
+    remark_pending(memory, namespace)
     if as_json:
         by_kind = {kind: {**asdict(report), "failed": dict(report.failed)} for kind, report in reports.items()}
         print_json({**by_kind, "cost": cost_of(client)})
@@ -67,33 +64,28 @@ def distill(place: StorePlace, choice: ModelChoice, kinds: tuple[LessonKind, ...
         raise click.exceptions.Exit(1)
 
 
-def _distill(memory: Memory, kind: LessonKind, client: Client | None, about: Object) -> DistillReport:
-    """Distill the lessons of a kind."""
+def _distill(memory: Memory, kind: LessonKind, client: Client | None, namespace: str) -> DistillReport:
+    """Distill the lessons of a kind; without a model nothing judges, and principles are counted."""
+    from hepm.experience.distilling import ExtractiveDistiller
+    from hepm.experience.matching import ModelJudge
+    from hepm.experience.model_distiller import ModelDistiller
+
     with Bar(f"runs distilled ({kind})") as bar:
 
         def on_progress(report: DistillReport) -> None:
             bar.show(report.runs)
 
+        about: Object = {"namespace": namespace, "on_progress": on_progress}
         if kind == "note":
-            return memory.preferences.reflect_all(model=client, **about, on_progress=on_progress)
-        distiller, judge = _by_model(kind, client)
+            return memory.preferences.reflect_all(model=client, **about)
+        distiller = judge = None
+        if client is not None:
+            concurrency = read_config().model.concurrency
+            distiller = ModelDistiller(client, kind, concurrency=concurrency)
+            judge = ModelJudge(client, concurrency=concurrency)
         if kind == "experience":
-            return memory.experiences.distill(distiller=distiller, **about, on_progress=on_progress)
-        return memory.principles.distill(distiller=distiller, judge=judge, **about, on_progress=on_progress)
-
-
-def _by_model(
-    kind: Literal["experience", "principle"], client: Client | None
-) -> tuple[Distiller | None, ModelJudge | None]:
-    """What distills and what judges; without a model nothing judges, and principles are counted."""
-    from hepm.experience.distilling import ExtractiveDistiller
-    from hepm.experience.matching import ModelJudge
-    from hepm.experience.model_distiller import ModelDistiller
-
-    if client is None:
-        return ExtractiveDistiller() if kind == "experience" else None, None
-    concurrency = read_config().model.concurrency
-    return ModelDistiller(client, kind, concurrency=concurrency), ModelJudge(client, concurrency=concurrency)
+            return memory.experiences.distill(distiller=distiller or ExtractiveDistiller(), **about)
+        return memory.principles.distill(distiller=distiller, judge=judge, **about)
 
 
 def _print_report(kind: LessonKind, report: DistillReport) -> None:
@@ -114,32 +106,29 @@ def _print_report(kind: LessonKind, report: DistillReport) -> None:
         remark(f"{report.unasked:,} runs wait: the budget is spent. Run it again to go on.")
     for run, why in report.failed[:_SHOWN_FAILURES]:
         remark(f"{run}: {why}")
-    if len(report.failed) > _SHOWN_FAILURES:
-        more = len(report.failed) - _SHOWN_FAILURES
+    more = len(report.failed) - _SHOWN_FAILURES
+    if more > 0:
         remark(f"and {more:,} more runs gave none; they are asked about again")
 
 
 @command("evolve")
 @dry_run_option
-@place_options
+@with_memory
 @model_options
-def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool) -> None:
+def evolve(memory: Memory, namespace: str, choice: ModelChoice, dry_run: bool) -> None:
     """Sharpen, generalise, combine and prune experiences (PRIME, table 3).
 
     Example: `hepm lesson evolve --dry-run`
     """
     from hepm.lab.evolution import Evolution
 
-    with place.open() as memory:
-        client = choice.client(memory, place.namespace, "run")
-        if client is None:
-            remark("without a model (--model), experiences are only pruned")
-        report = Evolution(memory.lessons, namespace=place.namespace, model=client).run(dry_run=dry_run)
-        remark_pending(memory, place.namespace)
+    client = choice.client(memory, namespace, "run")
+    if client is None:
+        remark("without a model (--model), experiences are only pruned")
+    report = Evolution(memory.lessons, namespace=namespace, model=client).run(dry_run=dry_run)
+    remark_pending(memory, namespace)
     for step in report.plan:
-        note = ""
-        if step.note:
-            note = f" ({step.note})"
+        note = f" ({step.note})" if step.note else ""
         tell(f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {step.became}{note}: {step.reason}")
         if step.child is not None:
             tell(f"      {step.child.lesson}")
@@ -147,7 +136,5 @@ def evolve(place: StorePlace, choice: ModelChoice, dry_run: bool) -> None:
         print("nothing changed")
         return
     made = ", ".join(f"{count} by {operator}" for operator, count in report.kept.items()) or "no child"
-    did = "made"
-    if dry_run:
-        did = "would make"
+    did = "would make" if dry_run else "made"
     print(f"{report.id} {did} {made}; pruned: {report.count('pruned')}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 import click
 
 from hepm.cli.commands import argument, command, flag, option
-from hepm.cli.options import StorePlace, json_option, place_options, print_json, remark, tell
+from hepm.cli.options import json_option, print_json, remark, tell, with_memory
 from hepm.text import count_of
 from hepm.types import Object
 
@@ -39,8 +39,10 @@ def remark_pending(memory: Memory, namespace: str) -> None:
 @option("--limit", "Maximum number of each kind.", least=1, default=20)
 @flag("--retired", "Include retired ones.")
 @json_option
-@place_options
-def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: bool, as_json: bool) -> None:
+@with_memory
+def list_(
+    memory: Memory, namespace: str, kind: tuple[LessonKind, ...], limit: int, retired: bool, as_json: bool
+) -> None:
     """List lessons.
 
     Principles: the best supported first. Experiences: those that prompts show come last, the newest at the end.
@@ -49,19 +51,18 @@ def list_(place: StorePlace, kind: tuple[LessonKind, ...], limit: int, retired: 
     """
     total = 0
     documents: list[Object] = []
-    with place.open() as memory:
-        for each in kind or _STORED_AS:
-            stored = memory.lessons.list(_STORED_AS[each], namespace=place.namespace, retired=True)
-            # Pending ones are not told, but not retired either.
-            lessons = [lesson for lesson in stored if retired or not lesson.row.is_retired]
-            total += len(lessons)
-            rows = _rows(each, lessons)
-            for line, document in rows[-limit:] if each == "experience" else rows[:limit]:
-                documents.append(document)
-                if not as_json:
-                    tell(line)
-            if len(rows) > limit and not as_json:
-                remark(f"({len(rows) - limit:,} more: --limit {len(rows)})")
+    for each in kind or _STORED_AS:
+        stored = memory.lessons.list(_STORED_AS[each], namespace=namespace, retired=True)
+        # Pending ones are not told, but not retired either.
+        lessons = [lesson for lesson in stored if retired or not lesson.row.is_retired]
+        total += len(lessons)
+        rows = _rows(each, lessons)
+        for line, document in rows[-limit:] if each == "experience" else rows[:limit]:
+            documents.append(document)
+            if not as_json:
+                tell(line)
+        if len(rows) > limit and not as_json:
+            remark(f"({len(rows) - limit:,} more: --limit {len(rows)})")
     if as_json:
         print_json({"total": total, "lessons": documents})
     elif not total:
@@ -107,24 +108,23 @@ def _line(listed: ListedLesson) -> str:
 @command("show")
 @lesson_argument
 @json_option
-@place_options
-def show(place: StorePlace, lesson: str, as_json: bool) -> None:
+@with_memory
+def show(memory: Memory, namespace: str, lesson: str, as_json: bool) -> None:
     """Show a lesson: its words, the runs it comes from, where it was shown and what it evolved from.
 
     Of a user, show all versions of the notes, the newest last.
 
     Example: `hepm lesson show p-1f3a`
     """
-    with place.open() as memory:
-        stored = find_lesson(memory, lesson, namespace=place.namespace)
-        members = lesson_json(stored)
-        if stored.row.kind == "notes":
-            history = memory.preferences.history(stored.row.user, namespace=place.namespace)
-            members["history"] = list(map(asdict, history))
-        else:
-            members["score"] = round(stored.uses.score, 6)
-            # Runs that a prompt showed the lesson to, with their outcomes.
-            members["shown_in"] = memory.lessons.shown_in(stored.row.id, namespace=place.namespace)
+    stored = find_lesson(memory, lesson, namespace=namespace)
+    members = lesson_json(stored)
+    if stored.row.kind == "notes":
+        history = memory.preferences.history(stored.row.user, namespace=namespace)
+        members["history"] = list(map(asdict, history))
+    else:
+        members["score"] = round(stored.uses.score, 6)
+        # Runs that a prompt showed the lesson to, with their outcomes.
+        members["shown_in"] = memory.lessons.shown_in(stored.row.id, namespace=namespace)
     if as_json:
         print_json(members)
         return

@@ -10,7 +10,7 @@ import click
 from hepm.cli.commands import Several, command, option
 from hepm.cli.config import read_config
 from hepm.cli.lesson_list import find_lesson, is_id, remark_pending
-from hepm.cli.options import StorePlace, place_options, read_text, refuse, tell
+from hepm.cli.options import read_text, refuse, tell, with_memory
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -27,31 +27,30 @@ _KEYS: Final = "a approve, e edit, r reject, s skip, q quit"
 @option(
     "--approve",
     "Approve without asking: an id or its beginning; a file such as AGENTS.md, for its lines; supported, what runs "
-    "bear out that did not teach it, in hepm's own words; all. Repeatable. `hepm lesson retire` rejects.",
+    "bear out that did not teach it, in hepm's own words; all. `hepm lesson retire` rejects.",
     multiple=True,
 )
-@place_options
-def review(place: StorePlace, approve: Several) -> None:
+@with_memory
+def review(memory: Memory, namespace: str, approve: Several) -> None:
     """Go through the lessons that a model, an agent or an import wrote: no agent is told one before it is approved.
 
     In a terminal one key decides on each; elsewhere they are listed.
 
     Example: `hepm lesson review`
     """
-    with place.open() as memory:
-        waiting = memory.lessons.pending(namespace=place.namespace)
-        # All are found before the first is approved.
-        chosen: list[StoredLesson] = []
-        for name in approve:
-            chosen += _named(memory, name, waiting, place.namespace)
-        for stored in chosen:
-            memory.lessons.revive(stored.row.kind, [stored.row.id], namespace=place.namespace)
-            tell(f"{stored.row.id} is approved: {_words(stored)}")
-        if SUPPORTED in approve:
-            _approve_supported(memory, waiting, place.namespace)
-        if not approve:
-            _go_through(memory, waiting, place.namespace)
-        remark_pending(memory, place.namespace)
+    waiting = memory.lessons.pending(namespace=namespace)
+    # All are found before the first is approved.
+    chosen: list[StoredLesson] = []
+    for name in approve:
+        chosen += _named(memory, name, waiting, namespace)
+    for stored in chosen:
+        memory.lessons.revive(stored.row.kind, [stored.row.id], namespace=namespace)
+        tell(f"{stored.row.id} is approved: {_words(stored)}")
+    if SUPPORTED in approve:
+        _approve_supported(memory, waiting, namespace)
+    if not approve:
+        _go_through(memory, waiting, namespace)
+    remark_pending(memory, namespace)
 
 
 def _named(memory: Memory, name: str, waiting: list[StoredLesson], namespace: str) -> list[StoredLesson]:
@@ -138,8 +137,6 @@ def _decided(memory: Memory, stored: StoredLesson, question: str, namespace: str
             memory.lessons.retire(row.kind, [row.id], namespace=namespace)
         case "e":
             edit_lesson(memory.lessons, row, click.prompt("new text", err=True), namespace=namespace)
-        case "q" | "\x1b":
-            return False
         case _:
-            pass
+            return key not in ("q", "\x1b")
     return True

@@ -6,9 +6,10 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -165,11 +166,29 @@ def known_namespace(memory: Memory | Store, namespace: str, store: str) -> str:
     return namespace
 
 
-def named_or_all(memory: Memory, namespace: str | None, store: str) -> Sequence[str]:
-    """The namespace that is named, which must hold something, or all of the store."""
-    if namespace is None:
-        return memory.namespaces()
-    return [known_namespace(memory, namespace, store)]
+def with_memory(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that gets the `memory` that --store names, open, and the `namespace` to read."""
+
+    @wraps(function)
+    def call(place: StorePlace, **values: Any) -> Any:
+        with place.open() as memory:
+            return function(memory=memory, namespace=place.namespace, **values)
+
+    return place_options(call)
+
+
+def with_namespaces(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that gets the `memory` of a `store`, open, and all its `namespaces`, or the one that is named."""
+
+    @wraps(function)
+    def call(store: str, namespace: str | None, **values: Any) -> Any:
+        with open_existing(store) as memory:
+            names: Sequence[str] = memory.namespaces()
+            if namespace is not None:
+                names = [known_namespace(memory, namespace, store)]
+            return function(memory=memory, namespaces=names, store=store, **values)
+
+    return store_option(option("--namespace -n", "One partition. Default: all.")(call))
 
 
 def check_target(target: Path, store: str) -> None:

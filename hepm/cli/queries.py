@@ -25,12 +25,14 @@ from hepm.cli.options import (
     remark,
     speak_option,
     tell,
+    with_memory,
 )
 from hepm.types import Object, PolicyName, Suggestions
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
     from hepm.cypher.model import Result, Value
+    from hepm.memory import Memory
 
 
 _after_option = option("--after", "Last tool, or parallel ones, comma-separated. Default: start.", multiple=True)
@@ -51,31 +53,38 @@ def _split_names(texts: Sequence[str]) -> list[str] | None:
 @option("--policy", "How to rank.", one_of=get_args(PolicyName), default="hybrid")
 @speak_option
 @json_option
-@place_options
+@with_memory
 @_after_option
 @_tools_option
-def suggest(place: StorePlace, after: Several, tools: Several, history: Several, as_json: bool, **about: Any) -> None:
+def suggest(
+    memory: Memory,
+    namespace: str,
+    after: Several,
+    tools: Several,
+    history: Several,
+    as_json: bool,
+    **about: Any,
+) -> None:
     """Suggest the next tools, or say why there is no opinion.
 
     Example: `hepm suggest --after find_user_id_by_email --state "wants to return two items" --namespace retail`
     """
     about |= {"after": _split_names(after), "tools": _split_names(tools), "history": _split_names(history) or []}
-    with place.open() as memory:
-        # The first suggestion of a memory measures how often its hints are right.
-        with Bar("reading the memory"):
-            suggestions = memory.suggest(namespace=place.namespace, **about)
-        if as_json:
-            print_json(_to_json(suggestions))
-            return
-        if suggestions.abstained is not None:
-            tell(f"no suggestion: {suggestions.abstained}")
-        line = suggestions.prompt()
-        if line:
-            print(line)
-        for suggestion in suggestions:
-            tell(f"  {suggestion.tool}  score {suggestion.score:.2f}: {suggestion.reason}")
-            if suggestion.runs:
-                tell(f"    runs: {', '.join(suggestion.runs)}")
+    # The first suggestion of a memory measures how often its hints are right.
+    with Bar("reading the memory"):
+        suggestions = memory.suggest(namespace=namespace, **about)
+    if as_json:
+        print_json(_to_json(suggestions))
+        return
+    if suggestions.abstained is not None:
+        tell(f"no suggestion: {suggestions.abstained}")
+    line = suggestions.prompt()
+    if line:
+        print(line)
+    for suggestion in suggestions:
+        tell(f"  {suggestion.tool}  score {suggestion.score:.2f}: {suggestion.reason}")
+        if suggestion.runs:
+            tell(f"    runs: {', '.join(suggestion.runs)}")
 
 
 def _to_json(suggestions: Suggestions) -> Object:
@@ -99,11 +108,12 @@ def _to_json(suggestions: Suggestions) -> Object:
 @option("-k", "Maximum number of tools.", least=0, default=2)
 @model_option
 @json_option
-@place_options
+@with_memory
 @_after_option
 @_tools_option
 def prompt(
-    place: StorePlace,
+    memory: Memory,
+    namespace: str,
     after: Several,
     tools: Several,
     messages: Path | None,
@@ -126,18 +136,16 @@ def prompt(
 
     chat = None if messages is None else read_messages_file(messages)
     about: Object = {"state": state, "user": user, "after": _split_names(after), "tools": _split_names(tools)}
-    with place.open() as memory:
-        # With a user, answers contain the user's words: they are stored to be forgotten with the user.
-        client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
-        chosen = PromptOptions(suggestions=k, model=client)
-        addition = memory.prompt(chat, options=chosen, budget=max_tokens, namespace=place.namespace, **about)
-        # While the store is open: the runs behind the lessons are read when they are asked for.
-        if as_json:
-            document: Object = {"suggestions": _to_json(addition.suggestions), "cost": cost_of(client)}
-            for name in ("stable", "present", "tokens", "lessons", "left_out", "runs"):
-                document[name] = getattr(addition, name)
-            print_json(document)
-            return
+    # With a user, answers contain the user's words: they are stored to be forgotten with the user.
+    client = ModelChoice(model).client(memory, namespace, "user" if user else "lesson")
+    chosen = PromptOptions(suggestions=k, model=client)
+    addition = memory.prompt(chat, options=chosen, budget=max_tokens, namespace=namespace, **about)
+    if as_json:
+        document: Object = {"suggestions": _to_json(addition.suggestions), "cost": cost_of(client)}
+        for name in ("stable", "present", "tokens", "lessons", "left_out", "runs"):
+            document[name] = getattr(addition, name)
+        print_json(document)
+        return
     print(addition.text or "memory has nothing to say")
     if addition.left_out:
         remark(f"no room for {', '.join(addition.left_out)}: raise --max-tokens")

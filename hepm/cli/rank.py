@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from hepm.cli.commands import group, option
-from hepm.cli.options import StorePlace, place_options, remark, tell
+from hepm.cli.options import remark, tell, with_memory
 from hepm.errors import InputError
 
 if TYPE_CHECKING:
     from hepm.lab.rank.train import Epoch
+    from hepm.memory import Memory
 
 RankerName: TypeAlias = Literal["hetero", "sage", "gatv2"]
 
@@ -20,8 +21,8 @@ app = group("rank", "Train a ranker on the memory's graph (pip install 'hepm[gnn
 
 @app.command("train")
 @option("--model", "States and tools, or a network over tools alone.", one_of=get_args(RankerName), default="hetero")
-@place_options
-def train(place: StorePlace, model: RankerName) -> None:
+@with_memory
+def train(memory: Memory, namespace: str, model: RankerName) -> None:
     """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
 
     Example: `hepm rank train --namespace retail`
@@ -31,16 +32,15 @@ def train(place: StorePlace, model: RankerName) -> None:
     from hepm.lab.rank.trained import gate_of, measure
 
     options = TrainOptions(model)
-    with place.open() as memory:
-        checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_print_epoch)
-        try:
-            gate = gate_of(measure(memory, place.namespace, options, on_fold=_print_fold))
-            checkpoint = replace(checkpoint, gate=gate)
-        except InputError as error:
-            remark(f"not measured: {error}")
-        memory.rankers.save(checkpoint)
-        tell(checkpoint.sentence())
-        tell(f"It is kept in {memory.rankers.file(place.namespace)}.")
+    checkpoint = build(memory.mirror(namespace), memory.embedder, options, on_epoch=_print_epoch)
+    try:
+        gate = gate_of(measure(memory, namespace, options, on_fold=_print_fold))
+        checkpoint = replace(checkpoint, gate=gate)
+    except InputError as error:
+        remark(f"not measured: {error}")
+    memory.rankers.save(checkpoint)
+    tell(checkpoint.sentence())
+    tell(f"It is kept in {memory.rankers.file(namespace)}.")
 
 
 def _prepare() -> None:
@@ -55,8 +55,8 @@ def _prepare() -> None:
 
 
 def _print_epoch(epoch: Epoch) -> None:
-    line = f"epoch {epoch.number + 1}: loss {epoch.train_loss:.3f}, on held-out tasks {epoch.held_out_loss:.3f}"
-    remark(line)
+    loss, held_out = epoch.train_loss, epoch.held_out_loss
+    remark(f"epoch {epoch.number + 1}: loss {loss:.3f}, on held-out tasks {held_out:.3f}")
 
 
 def _print_fold(number: int) -> None:

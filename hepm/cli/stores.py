@@ -15,13 +15,13 @@ from hepm.cli import options
 from hepm.cli.commands import command, flag, option
 from hepm.cli.options import (
     Bar,
-    StorePlace,
     json_option,
-    place_options,
     print_json,
     refuse,
     store_option,
     tell,
+    with_memory,
+    with_namespaces,
     yes_option,
 )
 from hepm.errors import StoreDamagedError
@@ -38,23 +38,21 @@ _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 
 
 @command("stats")
-@store_option
-@option("--namespace -n", "One partition. Default: all.")
+@with_namespaces
 @json_option
-def stats(store: str, namespace: str | None, as_json: bool) -> None:
+def stats(memory: Memory, namespaces: Sequence[str], store: str, as_json: bool) -> None:
     """Print counts of a memory by namespace. `hepm tool list` and `hepm report` say more of tools.
 
     Example: `hepm stats --store runs.hepm`
     """
     counted: dict[str, Object] = {}
     guards: dict[str, GuardState] = {}
-    with options.open_existing(store) as memory:
-        header = asdict(memory.header)
-        for name in options.named_or_all(memory, namespace, store):
-            counted[name] = asdict(memory.totals(namespace=name))
-            # Tools that runs only list, and never called, do not count.
-            counted[name]["tools"] = len(memory.mirror(name).called())
-            guards[name] = memory.sessions.guard(namespace=name)
+    header = asdict(memory.header)
+    for name in namespaces:
+        counted[name] = asdict(memory.totals(namespace=name))
+        # Tools that runs only list, and never called, do not count.
+        counted[name]["tools"] = len(memory.mirror(name).called())
+        guards[name] = memory.sessions.guard(namespace=name)
     if as_json:
         levels = {name: guard.to_json() for name, guard in guards.items()}
         print_json({"store": store, **header, "namespaces": counted, "guard": levels})
@@ -87,25 +85,24 @@ def stats(store: str, namespace: str | None, as_json: bool) -> None:
 @flag("--dry-run", "Print what would be forgotten; change nothing.")
 @yes_option
 @json_option
-@place_options
-def forget(place: StorePlace, dry_run: bool, yes: bool, as_json: bool, **chosen: Any) -> None:
+@with_memory
+def forget(memory: Memory, namespace: str, dry_run: bool, yes: bool, as_json: bool, **chosen: Any) -> None:
     """Forget the runs that match every option, with everything they added and lessons that quote them.
 
     A user who is named alone loses their notes too.
 
     Example: `hepm forget --user alice --namespace retail`
     """
-    with place.open() as memory:
-        remove = partial(memory.forget, **chosen, namespace=place.namespace)
-        gone = remove(dry_run=True)
-        if len(gone) > _MANY and not (dry_run or yes):
-            options.confirm(f"forget {count_of(len(gone), 'run')} of {place.namespace} and all they added?")
-        notes = 0
-        if [name for name, value in chosen.items() if value] == ["user"]:
-            notes = len(memory.preferences.history(chosen["user"], namespace=place.namespace))
-        if not dry_run:
-            with Bar(f"forgetting {count_of(len(gone), 'run')}"):
-                gone = remove()
+    remove = partial(memory.forget, **chosen, namespace=namespace)
+    gone = remove(dry_run=True)
+    if len(gone) > _MANY and not (dry_run or yes):
+        options.confirm(f"forget {count_of(len(gone), 'run')} of {namespace} and all they added?")
+    notes = 0
+    if [name for name, value in chosen.items() if value] == ["user"]:
+        notes = len(memory.preferences.history(chosen["user"], namespace=namespace))
+    if not dry_run:
+        with Bar(f"forgetting {count_of(len(gone), 'run')}"):
+            gone = remove()
     if as_json:
         print_json({"forgotten": gone, "notes": notes, "dry_run": dry_run})
     else:
@@ -118,32 +115,30 @@ def forget(place: StorePlace, dry_run: bool, yes: bool, as_json: bool, **chosen:
 
 
 @command("doctor")
-@store_option
-@option("--namespace -n", "One partition. Default: all.")
+@with_namespaces
 @flag("--repair", "Repair what can be repaired.")
 @flag("--advice", "Say instead what keeps memory from helping, and which command mends it.")
 @json_option
-def doctor(store: str, namespace: str | None, repair: bool, advice: bool, as_json: bool) -> None:
+def doctor(memory: Memory, namespaces: Sequence[str], store: str, repair: bool, advice: bool, as_json: bool) -> None:
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
 
     Example: `hepm doctor --repair`, `hepm doctor --advice`
     """
     if advice:
         refuse(repair, "", "--advice compares and repairs nothing: leave out --repair.")
-        _advise(store, namespace, as_json=as_json)
+        _advise(memory, namespaces, store, as_json=as_json)
         return
-    with options.open_existing(store) as memory:
-        names = options.named_or_all(memory, namespace, store) or [DEFAULT_NAMESPACE]
 
-        def examine() -> dict[str, list[Finding]]:
-            with Bar("runs compared") as bar:
-                return {name: memory.examine(namespace=name, on_progress=bar.show) for name in names}
+    def examine() -> dict[str, list[Finding]]:
+        with Bar("runs compared") as bar:
+            names = namespaces or [DEFAULT_NAMESPACE]
+            return {name: memory.examine(namespace=name, on_progress=bar.show) for name in names}
 
+    by_namespace = examine()
+    if repair and any(by_namespace.values()):
+        with Bar("repairing"):
+            _repair(memory, by_namespace)
         by_namespace = examine()
-        if repair and any(by_namespace.values()):
-            with Bar("repairing"):
-                _repair(memory, by_namespace)
-            by_namespace = examine()
     if as_json:
         print_json({"findings": {name: list(map(asdict, findings)) for name, findings in by_namespace.items()}})
     else:
@@ -166,14 +161,13 @@ def _repair(memory: Memory, by_namespace: Mapping[str, Sequence[Finding]]) -> No
     memory.reembed()
 
 
-def _advise(store: str, namespace: str | None, *, as_json: bool) -> None:
+def _advise(memory: Memory, namespaces: Sequence[str], store: str, *, as_json: bool) -> None:
     """Print what keeps memory from helping."""
     from hepm.memory.obstacles import obstacles
 
-    with options.open_existing(store) as memory:
-        found: list[Obstacle] = []
-        for name in options.named_or_all(memory, namespace, store):
-            found += obstacles(memory, namespace=name)
+    found: list[Obstacle] = []
+    for name in namespaces:
+        found += obstacles(memory, namespace=name)
     if as_json:
         print_json({"advice": [obstacle.to_json() for obstacle in found]})
         return

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hepm.cli import options
 from hepm.cli.commands import argument, flag, group
-from hepm.cli.options import StorePlace, json_option, place_options, print_json, refuse, tell
+from hepm.cli.options import json_option, print_json, refuse, tell, with_memory
 from hepm.text import day_of
 from hepm.types import Object
+
+if TYPE_CHECKING:
+    from hepm.memory import Memory
 
 app = group("tool", "Tools that runs called: other names, changes, and which are retired.")
 
 
 @app.command("list")
 @json_option
-@place_options
-def list_(place: StorePlace, as_json: bool) -> None:
+@with_memory
+def list_(memory: Memory, namespace: str, as_json: bool) -> None:
     """List the tools with their calls, errors, other names and changes.
 
     Example: `hepm tool list --namespace retail`
@@ -22,11 +27,10 @@ def list_(place: StorePlace, as_json: bool) -> None:
     from hepm.graph.tool_life import what_changed
     from hepm.report.tools import tool_remarks
 
-    with place.open() as memory:
-        rows = memory.tools.list(namespace=place.namespace)
-        remarks = tool_remarks(memory.store, namespace=place.namespace)
-        # Most formats do not record errors: an answer in words is no record of one.
-        recorded = memory.store.latest_outcomes([row.name for row in rows], namespace=place.namespace)
+    rows = memory.tools.list(namespace=namespace)
+    remarks = tool_remarks(memory.store, namespace=namespace)
+    # Most formats do not record errors: an answer in words is no record of one.
+    recorded = memory.store.latest_outcomes([row.name for row in rows], namespace=namespace)
     documents: list[Object] = []
     lines: list[list[str | int]] = []
     for row in rows:
@@ -49,8 +53,8 @@ def list_(place: StorePlace, as_json: bool) -> None:
 @argument("tool", "The tool's own name; left out with --undo.", required=False, default="")
 @flag("--rename", "The tool's own name is new: it is called ALIAS so far.")
 @flag("--undo", "Make the alias a tool of its own again.")
-@place_options
-def alias(place: StorePlace, alias: str, tool: str, rename: bool, undo: bool) -> None:
+@with_memory
+def alias(memory: Memory, namespace: str, alias: str, tool: str, rename: bool, undo: bool) -> None:
     """Make a name another name of a tool: all that was counted under it is counted under the tool.
 
     Example: `hepm tool alias search_flights_v1 search_flights --namespace travel`
@@ -58,31 +62,25 @@ def alias(place: StorePlace, alias: str, tool: str, rename: bool, undo: bool) ->
     # Exactly one of the two.
     refuse(bool(tool) == undo, "TOOL", "name the tool, or give --undo and the alias alone")
     refuse(undo and rename, "--rename", "take one of --rename and --undo")
-    with place.open() as memory:
-        if undo:
-            memory.tools.remove_alias(alias, namespace=place.namespace)
-            sentence = f"{alias} is a tool of its own"
-        elif rename:
-            memory.tools.rename(alias, tool, namespace=place.namespace)
-            sentence = f"{alias} is called {tool} now"
-        else:
-            memory.tools.add_alias(alias, tool, namespace=place.namespace)
-            sentence = f"{alias} is another name of {tool}"
-    tell(sentence)
+    if undo:
+        memory.tools.remove_alias(alias, namespace=namespace)
+        tell(f"{alias} is a tool of its own")
+    elif rename:
+        memory.tools.rename(alias, tool, namespace=namespace)
+        tell(f"{alias} is called {tool} now")
+    else:
+        memory.tools.add_alias(alias, tool, namespace=namespace)
+        tell(f"{alias} is another name of {tool}")
 
 
 @app.command("retire")
 @argument("tool", "The tool.")
 @flag("--undo", "Suggest it as before.")
-@place_options
-def retire(place: StorePlace, tool: str, undo: bool) -> None:
+@with_memory
+def retire(memory: Memory, namespace: str, tool: str, undo: bool) -> None:
     """Never suggest a tool again. What is known of it stays.
 
     Example: `hepm tool retire search_flights_v1 --namespace travel`
     """
-    with place.open() as memory:
-        memory.tools.retire(tool, retired=not undo, namespace=place.namespace)
-    sentence = f"{tool} is retired: it is never suggested"
-    if undo:
-        sentence = f"{tool} is suggested again"
-    tell(sentence)
+    memory.tools.retire(tool, retired=not undo, namespace=namespace)
+    tell(f"{tool} is suggested again" if undo else f"{tool} is retired: it is never suggested")

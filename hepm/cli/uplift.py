@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hepm.cli import options
-from hepm.cli.commands import command, option
-from hepm.cli.options import json_option, print_json, store_option, tell
+from hepm.cli.commands import command
+from hepm.cli.options import json_option, print_json, tell, with_namespaces
 from hepm.text import count_of
 
 if TYPE_CHECKING:
+    from hepm.memory import Memory
     from hepm.uplift.report import UpliftReport
 
 
 @command("uplift")
-@store_option
-@option("--namespace -n", "One partition. Default: all.")
+@with_namespaces
 @json_option
-def uplift(store: str, namespace: str | None, as_json: bool) -> None:
+def uplift(memory: Memory, namespaces: Sequence[str], store: str, as_json: bool) -> None:
     """Say what memory does: success of sessions with memory, less that of those held out.
 
     Example: `hepm uplift --store runs.hepm`, after `hepm serve --holdout 0.1`
     """
     from hepm.uplift.effect_text import COLUMNS
 
-    with options.open_existing(store) as memory:
-        names = options.named_or_all(memory, namespace, store)
-        reports = [memory.sessions.uplift(namespace=name) for name in names]
+    reports = [memory.sessions.uplift(namespace=name) for name in namespaces]
     # Namespaces without a session say nothing, unless none has any.
     reports = [one for one in reports if one.sessions or one.shadow or any(one.without_outcome.values())] or reports[:1]
     if as_json:
-        print_json({"store": str(store), "namespaces": {report.namespace: report.to_json() for report in reports}})
+        print_json({"store": store, "namespaces": {report.namespace: report.to_json() for report in reports}})
         return
     if not reports:
         print("No run is stored yet.")

@@ -11,6 +11,8 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from functools import partial
 from importlib.resources import files
 from inspect import getdoc
@@ -26,13 +28,20 @@ from starlette.routing import Route
 import hepm
 from hepm.agents.guard import OPEN, access_of, json_object
 from hepm.errors import InputError
+from hepm.graph.mirror.mirror import switching_often
 from hepm.text import what_is_wrong
 from hepm.types import Object
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
-Respond: TypeAlias = Callable[[Request, Callable[[], object]], Awaitable[Response]]
 
 _JSON: Final = "application/json"
+HEADERS: Final = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""Of what the page is made of."""
 _SCHEMAS: Final = "#/components/schemas/"
 
 
@@ -44,7 +53,7 @@ class Door:
             begins with what the document says of the door.
         writes: Whether only a token that may write comes in, and no page of another site.
         refuses: Statuses of its own, beside those that every door has.
-        respond: Makes the response of what `work` gives, if that is not all there is to it.
+        page: The thread of the page, for its own doors: no number of open pages takes the threads that answer agents.
     """
 
     def __init__(
@@ -55,7 +64,7 @@ class Door:
         *,
         writes: bool = False,
         refuses: tuple[int, ...] = (),
-        respond: Respond | None = None,
+        page: Executor | None = None,
     ) -> None:
         types = get_type_hints(work, include_extras=True)
         self.method = method
@@ -66,24 +75,24 @@ class Door:
         self.takes: TypeAdapter[Any] | None = TypeAdapter(types.popitem()[1]) if len(types) > 1 else None
         self._work = work
         self._writes = writes
-        self._respond = respond or _respond
+        self._page = page
 
     async def answer(self, request: Request) -> Response:
         """The response to a request."""
         if self._writes:
             _check_may_write(request)
         asked = [] if self.takes is None else [await _read(request, self.takes)]
-        return await self._respond(request, partial(self._work, request, *asked))
+        if self._page is None:
+            return Response(await asyncio.to_thread(self._text, request, *asked), media_type=_JSON)
+        make = partial(self._text, request, *asked)
+        text = await asyncio.get_running_loop().run_in_executor(self._page, make)
+        return Response(text, media_type=_JSON, headers=HEADERS)
 
-
-async def _respond(request: Request, make: Callable[[], object]) -> Response:
-    del request
-    return Response(await asyncio.to_thread(lambda: as_json(make())), media_type=_JSON)
-
-
-def as_json(value: object) -> str:
-    """An answer's text: in ASCII, as texts may contain lone surrogates."""
-    return json.dumps(value, separators=(",", ":"), default=to_jsonable_python)
+    def _text(self, *asked: Any) -> str:
+        """The answer's text: in ASCII, as texts may contain lone surrogates."""
+        # Work for the page may be long.
+        with switching_often() if self._page else nullcontext():
+            return json.dumps(self._work(*asked), separators=(",", ":"), default=to_jsonable_python)
 
 
 def _check_may_write(request: Request) -> None:

@@ -5,14 +5,13 @@ The document at `/` contains no data and is open to every client. The data come 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from datetime import time as time_of_day
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, cast
 
 from starlette.requests import Request
@@ -25,7 +24,6 @@ from hepm.agents.runs import LiveRuns
 from hepm.errors import NotFoundError
 from hepm.experience.lessons import ListedLesson, listed_lessons
 from hepm.graph.lessons.rows import PENDING, StoredLesson
-from hepm.graph.mirror.mirror import switching_often
 from hepm.graph.rows import LAST_ROW, RunFilter
 from hepm.ingest.transitions import request_of
 from hepm.report.forks import Fork
@@ -46,7 +44,7 @@ from hepm.web.answers import (
     Transcript,
 )
 from hepm.web.document import filled
-from hepm.web.doors import Door, as_json
+from hepm.web.doors import HEADERS, Door
 from hepm.web.graph_page import graph_data, texts_of
 from hepm.web.transcripts import REQUEST_CHARS, transcript_of
 
@@ -74,31 +72,23 @@ _DAY_S: Final = 86_400
 _WEEK_S: Final = 7 * _DAY_S
 _MOST_CHOICES: Final = 500  # of a filter
 _MODELS_OF: Final = 10_000  # latest runs whose models can be chosen
-_HEADERS: Final = {
-    "cache-control": "no-store",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-}
 
 
 def routes(runs: LiveRuns) -> tuple[Route, list[Door]]:
     """The page, and the doors of its data."""
     page = _Page(runs)
 
-    def reads(path: str, work: Callable[..., Any], *refuses: int) -> Door:
-        return Door("GET", path, work, refuses=refuses, respond=page.respond)
-
+    door = partial(Door, page=ThreadPoolExecutor(1, thread_name_prefix="hepm-page"))
     return Route("/", page.document), [
-        reads("/api/now", page.now),
-        reads("/api/graph", page.graph, 404),
-        reads("/api/edge", page.edge),
-        reads("/api/report", page.report),
-        reads("/api/runs", page.found_runs),
-        reads("/api/run", page.run, 404),
-        reads("/api/advice", page.advice),
-        reads("/api/lessons", page.lessons),
-        Door("POST", "/api/lessons", page.retire_or_revive, writes=True, refuses=(404,), respond=page.respond),
+        door("GET", "/api/now", page.now),
+        door("GET", "/api/graph", page.graph, refuses=(404,)),
+        door("GET", "/api/edge", page.edge),
+        door("GET", "/api/report", page.report),
+        door("GET", "/api/runs", page.found_runs),
+        door("GET", "/api/run", page.run, refuses=(404,)),
+        door("GET", "/api/advice", page.advice),
+        door("GET", "/api/lessons", page.lessons),
+        door("POST", "/api/lessons", page.retire_or_revive, writes=True, refuses=(404,)),
     ]
 
 
@@ -108,15 +98,13 @@ class _Page:
         self._memory = runs.memory
         # By what it is and the namespace: the revision that it was made at, until when it stands, and itself.
         self._kept: Bounded[tuple[str, str, str], tuple[int, float, Any]] = Bounded(_KEPT)
-        # One thread of its own, so that no number of open pages takes the threads that answer agents.
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="hepm-page")
 
     # HTTP
 
     async def document(self, request: Request) -> Response:
         del request
         html, policy = self._document
-        headers = {**_HEADERS, "content-security-policy": f"{policy}; frame-ancestors 'none'"}
+        headers = {**HEADERS, "content-security-policy": f"{policy}; frame-ancestors 'none'"}
         return HTMLResponse(html, headers=headers)
 
     @cached_property
@@ -125,17 +113,6 @@ class _Page:
         rules = ("connect-src 'self'", "img-src data:")
         values = {"title": "hepm"}
         return filled("live.html", nothing, values, scripts=_SCRIPTS, styles=("live.css", "report.css"), rules=rules)
-
-    async def respond(self, request: Request, make: Callable[[], object]) -> Response:
-        """JSON, made on the page's own thread."""
-        del request
-
-        def work() -> str:
-            with switching_often():
-                return as_json(make())
-
-        text = await asyncio.get_running_loop().run_in_executor(self._worker, work)
-        return Response(text, media_type="application/json", headers=_HEADERS)
 
     def _made(self, what: str, namespace: str, make: Callable[[], Any], about: str = "") -> Any:
         """What `make` gives, kept until the memory changed and ten times the time that it took has passed."""
