@@ -260,7 +260,7 @@ def open_projection(folder: Path, state: str, tables: Callable[[], Rows]) -> Pro
     """The copy of a store as it is now, in a folder; built if there is none.
 
     There is one file per `state`, a text that differs between states of the store. It is built in a folder of its own
-    and moved when it is complete: any number of processes may build and read, and a killed build leaves nothing to read.
+    and moved when complete: any number of processes may build and read, and a killed build leaves nothing to read.
     """
     version = _engine().__version__
     name = hashlib.blake2b(f"{_LAYOUT}\n{version}\n{state}".encode(), digest_size=16).hexdigest() + _SUFFIX

@@ -103,15 +103,12 @@ def trial_columns(run: Trajectory) -> dict[str, str]:
     if trial.shadow:
         hints = _withheld_hints(run.turns, trial)
     else:
-        hints = _given_hints(run.turns)
-    errors = 0
-    for call in run.calls():
-        errors += call.error is True
+        hints = [(0.0, turn.followed) for turn in run.turns if turn.followed is not None]
     kept: Object = {
         "holdout": trial.holdout,
         "tokens": trial.tokens,
         "shown": trial.shown,
-        "errors": errors,
+        "errors": sum(call.error is True for call in run.calls()),
         "hints": hints,
         "request": _first_request(run.turns)[:REQUEST_CHARS],
     }
@@ -126,15 +123,6 @@ def _first_request(turns: Sequence[Turn]) -> str:
             if words:
                 return words
     return ""
-
-
-def _given_hints(turns: Sequence[Turn]) -> list[tuple[float, bool]]:
-    """Of each turn of which a hint had named tools: 0 for its chance, and whether it called one of them."""
-    hints: list[tuple[float, bool]] = []
-    for turn in turns:
-        if turn.followed is not None:
-            hints.append((0.0, turn.followed))
-    return hints
 
 
 def _withheld_hints(turns: Sequence[Turn], trial: Trial) -> list[tuple[float, bool]]:

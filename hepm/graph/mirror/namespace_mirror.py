@@ -245,10 +245,10 @@ class NamespaceMirror:
         ways: dict[ToolName, FailedWay] = {}
         for source in set(sources or (START,)):
             for tool, runs in refusals.get(source, Counter[ToolName]()).items():
-                edge = self.edge(source, tool)
-                ran = edge.support + edge.failures + edge.unlabelled if edge is not None else 0
+                edge = self.edge(source, tool) or EdgeRow(source, tool, 0, 0, 0, 0)
                 if tool not in ways or runs > ways[tool].failures:
-                    ways[tool] = FailedWay(tool, runs, runs + ran, refused=True)
+                    tried = runs + edge.support + edge.failures + edge.unlabelled
+                    ways[tool] = FailedWay(tool, runs, tried, refused=True)
         return sorted(ways.values(), key=lambda way: (-way.failures, way.tool))
 
     def block(self, tool: ToolName) -> StateBlock:

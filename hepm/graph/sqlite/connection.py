@@ -26,7 +26,6 @@ _LOG_PAGES: Final = 1_000, 65_536
 """Least and most pages of the write-ahead log at which it is written back."""
 _LOG_BYTES: Final = 4 * 1024 * 1024  # to which the write-ahead log is cut when it begins anew
 _APPLICATION_ID: Final = 0x6865706D  # "hepm": a file of another program has another one
-_CLOSED: Final = "the store was closed"
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
@@ -110,24 +109,19 @@ class Connections:
     def reading(self) -> Generator[sqlite3.Connection]:
         """A connection that nobody else uses until the end of the block."""
         with self.guarded():
-            connection = self._take() or self.connect(read_only=True)
+            with self._idle_lock:
+                if self._closed:
+                    raise sqlite3.ProgrammingError("the store was closed")
+                connection = self._idle.pop() if self._idle else None
+            connection = connection or self.connect(read_only=True)
             try:
                 yield connection
             finally:
-                self._give_back(connection)
-
-    def _take(self) -> sqlite3.Connection | None:
-        with self._idle_lock:
-            if self._closed:
-                raise sqlite3.ProgrammingError(_CLOSED)
-            return self._idle.pop() if self._idle else None
-
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        with self._idle_lock:
-            if not self._closed:
-                self._idle.append(connection)
-                return
-        connection.close()
+                with self._idle_lock:
+                    if self._closed:
+                        connection.close()
+                    else:
+                        self._idle.append(connection)
 
     @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
