@@ -93,12 +93,12 @@ def _print_report(kind: LessonKind, report: DistillReport) -> None:
     if kind == "note":
         new = f"{count_of(report.new, 'new version')} of notes"
     parts = [f"{count_of(report.runs, 'run')} gave {new}"]
-    if report.merged:
-        parts.append(f"{report.merged:,} said what was said already")
-    if report.retired:
-        parts.append(f"{count_of(report.retired, 'former one')} no longer taught")
-    if report.refused:
-        parts.append(f"{report.refused:,} refused")
+    others = {
+        "said what was said already": report.merged,
+        "no longer taught": report.retired,
+        "refused": report.refused,
+    }
+    parts += [f"{number:,} {what}" for what, number in others.items() if number]
     print("; ".join(parts))
     if not report.runs:
         remark("nothing was left to learn from: runs without an outcome wait for one")

@@ -123,9 +123,7 @@ def forks_of(
     kept = _costliest(rules)
     named: set[str] = set()
     for rule in kept:
-        named.update(charged_ids(rule))
-        for tool in rule.alternative:
-            named.update(rule.runs[tool].worked[:LOOKED_AT])
+        named.update(charged_ids(rule), *[rule.runs[tool].worked[:LOOKED_AT] for tool in rule.alternative])
     about = store.about_runs(sorted(named), namespace=namespace)
     by_id = {run.id: run for run in runs}
     kept = [rule for rule in kept if not rule.family or _is_of_one_task(rule, about)]
@@ -135,8 +133,10 @@ def forks_of(
         redactor = Redactor()
         firsts: set[str] = set()
         for rule, by_tool in zip(kept, shown, strict=True):
-            for tool in (rule.worse[0], *list(by_tool)[len(rule.worse) :][:1]):
-                firsts.update(run.id for run in by_tool[tool][:1])
+            # Of the first mistake and of the first way.
+            of_tools = list(by_tool.values())
+            for some in (of_tools[0], *of_tools[len(rule.worse) :][:1]):
+                firsts.update(run.id for run in some[:1])
         read = {run.id: redactor(run) for run in readable_runs(store, sorted(firsts), namespace=namespace)}
     return tuple([_fork(rule, by_tool, about, read) for rule, by_tool in zip(kept, shown, strict=True)])
 

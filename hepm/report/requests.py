@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Final, TypeAlias
 
 from hepm.evidence.decisions import LabelledRun
@@ -49,10 +48,12 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     """
     families = by_family(runs)
     kinds = list(_failing_words(families))
-    named = {run.id for _, members in kinds for run in members}
+    named: set[str] = set()
+    for _, members in kinds:
+        named.update(run.family for run in members)
     all_lost = _lost(runs)
     for words, members in _failing_tasks(families, all_lost, len(runs)):
-        if not named.issuperset(run.id for run in members):
+        if members[0].family not in named:
             kinds.append((words, members))
     found: list[tuple[float, tuple[str, ...], ReportRow]] = []
     for words, members in kinds:
@@ -129,7 +130,10 @@ def _failing_words(families: _Families) -> Iterator[_Kind]:
             continue
         covered |= those
         same = [other for other in likeliest_first if _are_same(holders[other], those) and other != word]
-        yield (word, *same[: _WORDS - 1]), list(chain.from_iterable(families[family] for family in sorted(those)))
+        members: list[LabelledRun] = []
+        for family in sorted(those):
+            members += families[family]
+        yield (word, *same[: _WORDS - 1]), members
 
 
 def _are_same(one: set[str], other: set[str]) -> bool:
@@ -159,6 +163,8 @@ def _tried(runs: Sequence[LabelledRun]) -> list[ToolName]:
     for run in runs:
         for tool in dict.fromkeys(run.calls):
             first[tool].append(run.calls.index(tool))
-    usual = [tool for tool, places in first.items() if 2 * len(places) >= len(runs)]
-    usual.sort(key=lambda tool: (sum(first[tool]) / len(first[tool]), tool))
-    return usual[:_TRIED]
+    usual: list[tuple[float, ToolName]] = []
+    for tool, places in first.items():
+        if 2 * len(places) >= len(runs):
+            usual.append((sum(places) / len(places), tool))
+    return [tool for _, tool in sorted(usual)[:_TRIED]]
