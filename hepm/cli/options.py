@@ -376,7 +376,9 @@ class Bar:
 
         # Until a total is known, the bar only shows that work goes on.
         columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
-        self._drawn = Progress(*columns, console=Console(stderr=True), transient=True)
+        # Results of a pipe stay on stdout; only at a terminal they are written above the bar.
+        above = sys.stdout.isatty()
+        self._drawn = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=above)
         self._task = self._drawn.add_task(what, total=None)
 
     def show(self, done: int, total: int | None = None) -> None:

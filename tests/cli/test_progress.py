@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chats import chats, write
+from tests.cli.test_label import PASSED, worked
 from tests.faults.command import HEPM, quick
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX")
@@ -21,15 +22,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_command_that_may_take_long_says_on_a_terminal_what_it_does(folder: Path) -> None:
+def at_a_terminal(folder: Path, *arguments: str) -> tuple[str, bytes]:
+    """What a command writes to a pipe, and what a person sees of its stderr."""
     master, slave = os.openpty()
-    with subprocess.Popen(
-        [HEPM, "copy", "s.hepm", "copied.hepm"],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=slave,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
-    ) as process:
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen([HEPM, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=slave, env=env) as process:
         os.close(slave)
         seen = b""
         while True:
@@ -40,11 +37,27 @@ def test_a_command_that_may_take_long_says_on_a_terminal_what_it_does(folder: Pa
             if not read:
                 break
             seen += read
+        assert process.stdout is not None
+        out = process.stdout.read().decode()
     os.close(master)
     assert process.returncode == 0, seen
+    return out, seen
+
+
+def test_a_command_that_may_take_long_says_on_a_terminal_what_it_does(folder: Path) -> None:
+    _, seen = at_a_terminal(folder, "copy", "s.hepm", "copied.hepm")
     assert b"runs copied and compared" in seen
     # Nothing of it stays: the last lines are cleared.
     assert seen.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h"))
+
+
+def test_results_that_are_printed_while_a_bar_is_drawn_go_into_the_pipe(folder: Path) -> None:
+    (folder / "hepm.toml").write_text("outcome_by = []\n", "utf-8")
+    write(folder / "open.jsonl", [worked("good", PASSED)])
+    assert quick("ingest", "open.jsonl", "--store", "s.hepm", cwd=folder).code == 0
+    out, seen = at_a_terminal(folder, "label", "--by", "tests", "--dry-run", "--store", "s.hepm")
+    assert out.startswith("good: success by tests\n1 run would be labelled")
+    assert b"runs looked at" in seen
 
 
 def test_no_bar_is_drawn_where_stderr_is_no_terminal(folder: Path) -> None:
