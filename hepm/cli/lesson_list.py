@@ -142,10 +142,9 @@ def find_lesson(memory: Memory, name: str, *, namespace: str) -> StoredLesson:
         return exact
     matches: list[StoredLesson] = []
     if is_id(name):
-        kinds: tuple[Kind, ...] = ("experience", "principle")
-        for kind in kinds:
-            stored = memory.lessons.list(kind, namespace=namespace, retired=True)
-            matches += [lesson for lesson in stored if lesson.row.id.startswith(name)]
+        kind: Kind = "experience" if name.startswith("e") else "principle"
+        stored = memory.lessons.list(kind, namespace=namespace, retired=True)
+        matches = [lesson for lesson in stored if lesson.row.id.startswith(name)]
     if len(matches) == 1:
         return matches[0]
     among = "no id begins so, and no user with notes is called so"

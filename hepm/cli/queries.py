@@ -176,11 +176,11 @@ def cypher(
     """
     from hepm.cypher import question
 
-    if as_list and query is not None:
-        print(question(query).text, end="")
-        return
     if as_list:
-        _print_library()
+        if query is None:
+            _print_library()
+        else:
+            print(question(query).text, end="")
         return
     if favourites is not None:
         from hepm.cypher import favourites as archive

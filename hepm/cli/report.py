@@ -99,10 +99,10 @@ def write_for_agents(
     lessons, left_out = lessons_for_file(bank, namespace=namespace, every=every, pending=pending)
     # A section that was written before is emptied: its lessons no longer hold.
     if not lessons and not has_section(former):
+        others = ". `hepm lesson distill` makes lessons."
         if left_out:
-            others = f"{left_out:,} that {_UNFIT} (`hepm export FILE.md --all` writes them)"
-            raise InputError(f"there are no lessons to write, but {others}.")
-        raise InputError("there are no lessons to write. `hepm lesson distill` makes lessons.")
+            others = f", but {left_out:,} that {_UNFIT} (`hepm export FILE.md --all` writes them)."
+        raise InputError(f"there are no lessons to write{others}")
     section = section_of(lessons, bank, namespace=namespace, former=former, name=str(target))
     text = with_section(former, section, str(target))
     # Each line gets its end.

@@ -34,10 +34,3 @@ def test_a_file_of_messages_that_is_no_utf8_is_named_in_a_sentence(store: Path, 
     (tmp_path / "talk.json").write_bytes('[{"role": "user", "content": "Grüße"}]'.encode("latin-1"))
     sentence = one_sentence(quick("prompt", "--messages", tmp_path / "talk.json", "--store", store))
     assert "talk.json is not UTF-8" in sentence
-
-
-def test_messages_nested_without_end_are_refused_in_a_sentence(store: Path, tmp_path: Path) -> None:
-    (tmp_path / "talk.json").write_text("[" * 100_000)
-    assert "holds no chat messages" in one_sentence(
-        quick("prompt", "--messages", tmp_path / "talk.json", "--store", store)
-    )
