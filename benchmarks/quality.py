@@ -27,7 +27,7 @@ from parts.measured import about, options, read_records, recorded_domains
 
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods, find_methods, policies
-from hepm.evals.metrics import METRICS, Interval, RescueAndHarm
+from hepm.evals.metrics import HINTED, METRICS, Interval, RescueAndHarm
 from hepm.evals.report import EvalReport, MethodScores
 
 BASELINES = ("first-order", "second-order+similarity")
@@ -102,7 +102,7 @@ def help_table(report: EvalReport) -> Iterator[str]:
     """One row a method."""
     found = next(iter(report.rescue.values()))
     yield (
-        f"Prediction, mean over {len(report.domains)} domains; hints of at most {found.k} tools at {found.divergences} "
+        f"Prediction, mean over {len(report.domains)} domains; hints of at most {HINTED} tools at {found.divergences} "
         f"divergences of {found.families} families. "
         "Unseen: the task's family out of memory; seen: the run alone. 95 % intervals:\n"
     )

@@ -14,6 +14,7 @@ from hepm.errors import InputError
 from hepm.evals.baselines import Hint, Method, Training
 from hepm.evals.domains import Domain, Event, Split, by_family, by_request, by_run
 from hepm.evals.metrics import (
+    HINTED,
     METRICS,
     Bootstrap,
     DivergencePoint,
@@ -38,6 +39,8 @@ from hepm.ingest.side_by_side import answers_in_order
 
 _Answers: TypeAlias = dict[str, tuple[list[int], Sequence[Hint]]]
 """By method, the rank of each call that is predicted, and a hint at each divergence and each of these calls."""
+RUN_FOLDS: Final = 10
+"""Parts of the runs, for failed runs with themselves alone out of memory; `FOLDS` in a sample."""
 _WORTH_RUNS: Final = 500
 """Runs in all memories together, from which on several processes are worth their start."""
 
@@ -63,10 +66,12 @@ def evaluate(
     settings, domains = _settings([by_request(domain) for domain in domains], methods, options)
 
     results = [_Measured(domain) for domain in domains]
-    to_ask = [(result, asked) for result in results for asked in _questions(result.domain, settings)]
+    to_ask: list[tuple[_Measured, _Asked]] = []
+    for result in results:
+        to_ask += [(result, asked) for asked in _questions(result.domain, settings)]
     if sum(len(asked.split.train) for _, asked in to_ask) < _WORTH_RUNS:
         processes = 1
-    answers_of = partial(_answers, methods, options.k)
+    answers_of = partial(_answers, methods)
     answered = answers_in_order(answers_of, [asked for _, asked in to_ask], processes=processes)
     # Of all domains, by method: with the families out of memory, and (True) with the failed run alone out of memory.
     hints: dict[bool, defaultdict[str, Hints]] = {False: defaultdict(Hints), True: defaultdict(Hints)}
@@ -90,10 +95,8 @@ def evaluate(
     for result in measured:
         domain, scores = result.domain, _scores([result], settings.reference)
         domains_measured[domain.name] = DomainReport(len(result.events), result.families, scores, domain.grouped)
-    rescue, rescue_seen = (
-        {name: given.measure(k=options.k, seed=options.seed) for name, given in hints[seen].items()}
-        for seen in (False, True)
-    )
+    rescue = {name: given.measure(seed=options.seed) for name, given in hints[False].items()}
+    rescue_seen = {name: given.measure(seed=options.seed) for name, given in hints[True].items()}
     report = EvalReport(
         domains=domains_measured,
         macro=_scores(measured, settings.reference),
@@ -128,7 +131,7 @@ def _settings(
         sample = sample_of(domains)
         if sample is not domains:
             runs = sum(len(domain.runs) for domain in sample)
-            return replace(settings, folds=FOLDS, run_folds=FOLDS, sampled=runs), sample
+            return replace(settings, folds=FOLDS, sampled=runs), sample
     return settings, domains
 
 
@@ -153,14 +156,20 @@ def _questions(domain: Domain, settings: EvalSettings) -> Iterator[_Asked]:
     splits = [(split, False) for split in by_family(domain.runs, settings.folds)]
     # Once more with the other runs of each task in memory: what memory is worth where tasks come again.
     if settings.seen:
-        splits += [(split, True) for split in by_run(domain.runs, settings.run_folds)]
+        run_folds = RUN_FOLDS
+        if settings.sampled is not None:
+            run_folds = FOLDS
+        splits += [(split, True) for split in by_run(domain.runs, run_folds)]
     for split, seen in splits:
-        won = [event for run in split.test if run.success for event in run.events]
+        won: list[Event] = []
+        for run in split.test:
+            if run.success:
+                won += run.events
         tested = set(split.test)
         yield _Asked(split, won, [one for one in divergences if one.event.run in tested], seen)
 
 
-def _answers(methods: Sequence[Method], k: int, asked: _Asked) -> _Answers:
+def _answers(methods: Sequence[Method], asked: _Asked) -> _Answers:
     """Let each method learn from a split, then ask it; none where there is nothing to learn from, or to ask."""
     training = Training(asked.split.train)
     ranked: Sequence[Event] = () if asked.seen else asked.won
@@ -172,7 +181,7 @@ def _answers(methods: Sequence[Method], k: int, asked: _Asked) -> _Answers:
         predictor = method.fit(training)
         rankings = predictor.rank(ranked)
         ranks = [rank_of(event.next, tools) for event, tools in zip(ranked, rankings, strict=True)]
-        answers[method.name] = ranks, predictor.hints(hinted, k)
+        answers[method.name] = ranks, predictor.hints(hinted, HINTED)
     return answers
 
 

@@ -26,6 +26,8 @@ IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 
 METRICS: Final = ("hit@1", "hit@2", "hit@3", "mrr")
+HINTED: Final = 2
+"""Maximum number of tools in a hint."""
 DRAWS: Final = 1000
 """Draws of a bootstrap."""
 
@@ -167,11 +169,9 @@ class RescueAndHarm:
     """Shares of a method's hints, in [0, 1].
 
     Attributes:
-        k: Maximum number of tools in a hint.
         interval: Of "rescue", "misled", "gain" and "harm", if there is anything to resample.
     """
 
-    k: int
     divergences: int
     families: int
     rescue: float
@@ -196,8 +196,8 @@ class Hints:
         self.at_divergences += zip(divergences, hints, strict=False)
         self.in_successes += zip(won, hints[len(divergences) :], strict=True)
 
-    def measure(self, *, k: int = 2, seed: int = 0) -> RescueAndHarm:
-        """Judge the hints, of at most k tools each."""
+    def measure(self, *, seed: int = 0) -> RescueAndHarm:
+        """Judge the hints."""
         judged = [divergence.judge(hint) for divergence, hint in self.at_divergences]
         rescued_P, misled_P, warned_P, better_P = np.array(judged, dtype=np.float64).reshape(-1, 4).T
         # Harm is of hints that were given: silence does no harm.
@@ -216,7 +216,6 @@ class Hints:
             if families:
                 intervals[name] = interval(Bootstrap(families, seed=seed).means(values))
         return RescueAndHarm(
-            k=k,
             divergences=len(families_P),
             families=len(set(families_P)),
             rescue=_mean(rescued_P),

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hepm.evals.metrics import METRICS, Interval, RescueAndHarm
+from hepm.evals.metrics import HINTED, METRICS, Interval, RescueAndHarm
 from hepm.text import count_of, on_one_line, percent
 from hepm.types import Object
 
@@ -35,16 +35,12 @@ class EvalOptions:
 
     Attributes:
         folds: Parts of the families, each predicted from the others.
-        run_folds: Parts of the runs, for failed runs with themselves alone out of memory.
-        k: Maximum number of tools in a hint.
         reference: The method that others are compared with; the first one if it is not measured.
         seen: Whether to look at failed runs with themselves alone out of memory, too (see `by_run`).
         sample: Measure a sample if everything would take longer than some seconds.
     """
 
     folds: int = 5
-    run_folds: int = 10
-    k: int = 2
     seed: int = 0
     reference: str = "first-order"
     seen: bool = True
@@ -214,7 +210,7 @@ def _by_hints(case: str, measured: RescueAndHarm, method: str) -> str:
     sign = int(gain.low > 0) - int(gain.high < 0)
     return (
         f"{case} {_WOULD_HAVE[sign]}: at {measured.divergences} points where a failed run left the way of a successful "
-        f"one, hints of {method} (at most {count_of(measured.k, 'tool')}) held the better tool and not the chosen one "
+        f"one, hints of {method} (at most {HINTED} tools) held the better tool and not the chosen one "
         f"in {percent(measured.rescue)} and the reverse in {percent(measured.misled)} ({_points(measured.gain)} "
         f"points, 95 % interval {_points(*gain)}); in successful runs they lacked the tool called next in "
         f"{percent(measured.harm)}."
@@ -223,16 +219,14 @@ def _by_hints(case: str, measured: RescueAndHarm, method: str) -> str:
 
 def _by_prediction(report: EvalReport, method: str) -> str:
     settings = report.settings
-    k = min(settings.k, 3)  # METRICS ends at hit@3
-    metric = f"hit@{k}"
     scores = report.macro[method]
     opening = "Memory would have known what comes next, but whether that helps these agents cannot be told"
-    hits = f"on unseen tasks its top {k} held the next tool in {percent(scores.values[metric])}"
-    ahead = scores.difference.get(metric)
+    hits = f"on unseen tasks its top {HINTED} held the next tool in {percent(scores.values['hit@2'])}"
+    ahead = scores.difference.get("hit@2")
     if ahead is not None:
         if ahead.interval.low <= 0:
             opening = "Memory would not have helped these agents as far as can be seen"
-        reference = report.macro[settings.reference].values[metric]
+        reference = report.macro[settings.reference].values["hit@2"]
         hits += f" against {percent(reference)} for {settings.reference}"
         hits += f" ({_points(ahead.value)} points, {_points(*ahead.interval)})"
     few = f"fewer than {FEWEST_DIVERGENCES} failed runs left the way of a successful one, which is too few to judge"
@@ -288,8 +282,8 @@ def _rescue(by_method: Mapping[str, RescueAndHarm], memory: str) -> list[Table]:
     if first is None or not _enough(first):
         return []
     title = (
-        f"{memory}; hints of at most {first.k} at {first.divergences:,} points of {first.families:,} task families "
-        "where a failed run left the way of a successful one"
+        f"{memory}; hints of at most {HINTED} tools at {first.divergences:,} points of {first.families:,} task "
+        "families where a failed run left the way of a successful one"
     )
     # "misled" and "rescue" leave hints out that name both tools or none of them: they do not add up to 1.
     return [rows_table(title, _RESCUE_COLUMNS, by_method.items())]

@@ -58,14 +58,14 @@ class Endpoint:
         return cls(model or env.get("HEPM_LLM_MODEL", ""), url, env.get("OPENAI_API_KEY", ""))
 
     @classmethod
-    def of_user(cls, model: str, base_url: str | None = None) -> Endpoint:
-        """The model that plays a user: at an address, HEPM_USER_BASE_URL or else OPENAI_BASE_URL.
+    def of_user(cls, model: str) -> Endpoint:
+        """The model that plays a user: at HEPM_USER_BASE_URL or else OPENAI_BASE_URL.
 
         Its key is HEPM_USER_API_KEY, or else OPENAI_API_KEY.
         """
-        agents = cls.from_environment(model=model)
-        url = base_url or os.environ.get("HEPM_USER_BASE_URL") or agents.base_url
-        return cls(model, url, os.environ.get("HEPM_USER_API_KEY") or agents.api_key)
+        env, agents = os.environ, cls.from_environment(model=model)
+        url = env.get("HEPM_USER_BASE_URL") or agents.base_url
+        return cls(model, url, env.get("HEPM_USER_API_KEY") or agents.api_key)
 
     @property
     def where(self) -> str:

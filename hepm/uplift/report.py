@@ -196,7 +196,7 @@ def _shadow(sessions: Sequence[TrialSession]) -> Shadow:
     followed: defaultdict[bool | None, list[bool]] = defaultdict(list)
     for session in sessions:
         followed[session.success] += [called for _, called in session.hints]
-    in_successes, in_failures = (fmean(followed[success]) if followed[success] else None for success in (True, False))
+    named = {success: fmean(called) for success, called in followed.items() if called}
     return Shadow(
         sessions=len(sessions),
         labelled=sum(session.success is not None for session in sessions),
@@ -204,8 +204,8 @@ def _shadow(sessions: Sequence[TrialSession]) -> Shadow:
         tokens=fmean(session.tokens for session in sessions),
         lessons=len({lesson for session in sessions for lesson in session.shown}),
         hints=sum(map(len, followed.values())),  # also of sessions without an outcome
-        in_successes=in_successes,
-        in_failures=in_failures,
+        in_successes=named.get(True),
+        in_failures=named.get(False),
     )
 
 

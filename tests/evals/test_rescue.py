@@ -83,7 +83,7 @@ def test_shares_and_tools_are_counted_over_divergences() -> None:
     assert (found.rescue, found.misled, found.gain) == (0.5, 0.25, 0.25)
     assert found.families == 4
     # With one tool there is no "both": the second divergence is rescued too, the third misses both ways.
-    found = Hints(at_divergences=[*zip(divergences, hints("b", "b", "c", "b"), strict=True)]).measure(k=1)
+    found = Hints(at_divergences=[*zip(divergences, hints("b", "b", "c", "b"), strict=True)]).measure()
     assert (found.rescue, found.misled) == (0.75, 0.0)
 
 

@@ -6,7 +6,6 @@ from hepm.evals.metrics import Interval, RescueAndHarm
 from hepm.evals.report import DomainReport, EvalReport, EvalSettings, MethodDifference, MethodScores, verdict_of
 
 RESCUE = RescueAndHarm(
-    k=2,
     divergences=40,
     families=12,
     rescue=0.5,

@@ -175,7 +175,9 @@ class UserBench(Bench):
         if key != stream.keys[-1]:
             return ended
         runs = [self.ended[known] for known in stream.keys[:-1]]
-        texts = [turn.text for run in (*runs, ended) for turn in _conversation(run)]
+        texts: list[str] = []
+        for run in (*runs, ended):
+            texts += [turn.text for turn in _conversation(run)]
         notes = preferences.notes(key.task)
         sizes = {"history_tokens": tokens_of(texts), "memory_tokens": tokens_of(notes.text if notes else "")}
         return replace(ended, facts=replace(ended.facts, scores={**ended.facts.scores, **sizes}))

@@ -15,6 +15,7 @@ from torch_geometric.nn import GATv2Conv, SAGEConv
 from hepm.lab.rank.data import AFTER, BEFORE, NEXT
 
 STATS: Final = 3
+LAYERS: Final = 2
 TEXT_SCALE: Final = 3.0  # components of a unit vector of 512 dimensions are small
 
 
@@ -27,13 +28,15 @@ class Encoder(nn.Module):
 
     reads_states: ClassVar = False
 
-    def __init__(self, dimensions: int, hidden: int, layers: int = 2) -> None:
+    def __init__(self, dimensions: int, hidden: int) -> None:
         super().__init__()
         self.text = nn.Linear(dimensions, hidden)
         self.stats = nn.Linear(STATS, hidden, bias=False)
         self.states = nn.Linear(dimensions, hidden) if self.reads_states else None
-        kinds = range(4 if self.reads_states else 2)
-        self.layers = nn.ModuleList([nn.ModuleList([self.conv(hidden) for _ in kinds]) for _ in range(layers)])
+        kinds = 2 + 2 * self.reads_states
+        self.layers = nn.ModuleList()
+        for _ in range(LAYERS):
+            self.layers.append(nn.ModuleList([self.conv(hidden) for _ in range(kinds)]))
 
     def conv(self, hidden: int) -> nn.Module:
         """Message passing along one kind of edge."""

@@ -20,7 +20,7 @@ OWN: Final = 3
 class Scorer(nn.Module):
     """See `hepm.rank.scoring.bilinear`."""
 
-    def __init__(self, dimensions: int, hidden: int, dropout: float = 0.3) -> None:
+    def __init__(self, dimensions: int, hidden: int) -> None:
         super().__init__()
         self.state = nn.Linear(dimensions, hidden)
         self.last = nn.Linear(hidden, hidden, bias=False)
@@ -31,7 +31,7 @@ class Scorer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(hidden))
         self.own = nn.Parameter(torch.zeros(OWN))
         self.none = nn.Parameter(torch.zeros(1, hidden))  # the vector of an unknown tool, and of none
-        self._dropout = nn.Dropout(dropout)
+        self._dropout = nn.Dropout(0.3)
 
     def forward(self, tools_TH: Tensor, now: Situations) -> Tensor:
         """Scores of all tools, shape (Q, T)."""
@@ -41,14 +41,14 @@ class Scorer(nn.Module):
 class StateAttention(nn.Module):
     """See `hepm.rank.scoring.attention`."""
 
-    def __init__(self, dimensions: int, dropout: float = 0.2) -> None:
+    def __init__(self, dimensions: int) -> None:
         super().__init__()
         self.log_metric = nn.Parameter(torch.zeros(dimensions))
         self.log_temperature = nn.Parameter(torch.tensor(2.3))
         self.matches = nn.Parameter(torch.tensor([4.5, 0.7, 0.5]))
         self.smoothing = nn.Parameter(torch.tensor(-2.7))
         self.gain = nn.Parameter(torch.tensor(1.0))
-        self._dropout = nn.Dropout(dropout)
+        self._dropout = nn.Dropout(0.2)
 
     def forward(self, now: Situations, calls: AttendedCalls, hidden_QN: Tensor | None = None) -> Tensor:
         """Scores of all tools, shape (Q, T); where `hidden_QN` is true, a call must not be read."""

@@ -30,6 +30,10 @@ from hepm.rank.scoring import AttendedCalls
 from hepm.rank.situations import Situations, situations_of
 
 ENCODERS: Final[dict[str, type[Encoder]]] = {"sage": Sage, "gatv2": GatV2, "hetero": Hetero}
+HIDDEN: Final = 64
+"""Size H of the tools' vectors."""
+RATE: Final = 1e-2
+DECAY: Final = 1e-2
 GROUPS: Final = 5
 """Parts of the families; the graph that a part is predicted from lacks it."""
 MOST_CALLS: Final = 20_000
@@ -45,19 +49,15 @@ class TrainOptions:
 
     Attributes:
         model: "sage", "gatv2" or "hetero".
-        hidden: Size H of the tools' vectors.
         epochs: Maximum number; training ends `patience` epochs after the least loss on held-out families.
         device: "cpu" or "cuda"; None for a GPU if there is one.
     """
 
     model: str = "hetero"
     seed: int = 0
-    hidden: int = 64
     epochs: int = 60
     patience: int = 8
     batch: int = 128
-    rate: float = 1e-2
-    decay: float = 1e-2
     device: str | None = None
 
 
@@ -117,8 +117,8 @@ def train(
     torch.manual_seed(options.seed)
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     examples = _Examples(data, options, device)
-    model = GraphRanker(options.model, data["tool"].x.shape[1], options.hidden).to(device)
-    optimizer = _optimizer(model, options)
+    model = GraphRanker(options.model, data["tool"].x.shape[1], HIDDEN).to(device)
+    optimizer = _optimizer(model)
     best, best_epoch = copy.deepcopy(model.state_dict()), -1
     for number in range(options.epochs):
         model.train()
@@ -140,15 +140,15 @@ def train(
     return model.eval().cpu()
 
 
-def _optimizer(model: nn.Module, options: TrainOptions) -> torch.optim.Optimizer:
+def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
     """AdamW. Temperatures, gains and weights of a few numbers have far to go: they learn faster, without decay."""
     small: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for parameter in model.parameters():
         is_small = parameter.dim() == 0 or len(parameter) <= 3
         (small if is_small else others).append(parameter)
-    groups = [{"params": others}, {"params": small, "lr": 5 * options.rate, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=options.rate, weight_decay=options.decay)
+    groups = [{"params": others}, {"params": small, "lr": 5 * RATE, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=RATE, weight_decay=DECAY)
 
 
 class _Examples:

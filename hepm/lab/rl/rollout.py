@@ -29,13 +29,12 @@ Ended: TypeAlias = Literal["answered", "turns", "tokens", "cut"]
 class Attempt:
     """A rollout to make: the task, its index in the group of rollouts of this task, and whether it is for training.
 
-    In evaluation there are no hints, and nothing is learned. `seed` is of the environment's state.
+    In evaluation there are no hints, and nothing is learned.
     """
 
     task: Task
     index: int = 0
     training: bool = True
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class _Stream:
 
     def rollout(self) -> Generator[list[int], Sampled, Rollout]:
         """Yields the stream of tokens wherever the model is to write, takes what it wrote, returns the rollout."""
-        self.episode = self.player.environment.start(self.attempt.task, seed=self.attempt.seed)
+        self.episode = self.player.environment.start(self.attempt.task)
         try:
             ended = yield from self._converse()
             return Rollout(

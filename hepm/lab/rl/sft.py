@@ -117,7 +117,9 @@ def example_of(run: Trajectory) -> Example:
         calls = tuple(call for call in turn.ran if not own_tool(call.name, call.arguments))
         if not turn.hidden and (calls or not turn.calls):
             turns.append(replace(turn, calls=calls))
-    messages = [{key: message[key] for key in _KEYS if key in message} for message in as_messages(turns)]
+    messages: list[Object] = []
+    for message in as_messages(turns):
+        messages.append({key: message[key] for key in _KEYS if key in message})
     return {"messages": messages, "tools": [_spec_of(tool) for tool in run.tools]}
 
 
