@@ -165,14 +165,12 @@ def _hash(word: str) -> int:
 class CachedEmbedder:
     """An embedder whose vectors are checked, and kept for the last `max_texts`. Threads may share it.
 
-    A text is known by its 128-bit hash and not kept; at 512 dimensions 50,000 vectors take 100 MB. What was embedded
-    before an interruption stays.
+    A text is known by its 128-bit hash and not kept; at 512 dimensions 50,000 vectors take 100 MB.
     """
 
-    def __init__(self, inner: Embedder, *, max_texts: int = 50_000, batch_size: int = 512) -> None:
+    def __init__(self, inner: Embedder, *, max_texts: int = 50_000) -> None:
         self._inner = inner
         self._max_texts = max_texts
-        self._batch_size = batch_size
         self._vectors: dict[bytes, Float32Array] = {}
         self._lock = Lock()
 
@@ -196,13 +194,11 @@ class CachedEmbedder:
             vectors = {key: self._vectors[key] for key in keys if key in self._vectors}
         text_of = dict(zip(keys, texts, strict=True))
         unknown = [key for key in text_of if key not in vectors]
-        # Batch by batch, so that an interruption costs one of them.
-        for start in range(0, len(unknown), self._batch_size):
-            batch = unknown[start : start + self._batch_size]
-            embedded_ND = self._inner.embed([text_of[key] for key in batch])
+        if unknown:
+            embedded_ND = self._inner.embed([text_of[key] for key in unknown])
             check_vectors(embedded_ND, dimensions=self.dimensions, name=self.name)
-            # Copies: a view would keep the whole batch alive.
-            new = dict(zip(batch, map(np.copy, embedded_ND), strict=True))
+            # Copies: a view would keep all of them alive.
+            new = dict(zip(unknown, map(np.copy, embedded_ND), strict=True))
             vectors |= new
             with self._lock:
                 self._vectors |= new

@@ -167,24 +167,22 @@ def read_records(
     return [*latest.values()], rejected
 
 
-def domains_of(records: Iterable[Record], *, families_by_task: bool = False) -> list[Domain]:
+def domains_of(records: Iterable[Record]) -> list[Domain]:
     """One domain per environment, by name.
 
     Runs under attack and attackers' goals run as tasks are no example of good work and stay out.
-
-    For `families_by_task` see `families_of`.
     """
     by_name: defaultdict[str, list[Record]] = defaultdict(list)
     for record in records:
         if _is_example(record[1]):
             by_name[record[1].environment or NO_ENVIRONMENT].append(record)
-    return [domain_of(name, kept, families_by_task=families_by_task) for name, kept in sorted(by_name.items())]
+    return [domain_of(name, kept) for name, kept in sorted(by_name.items())]
 
 
-def domain_of(name: str, records: Sequence[Record], *, families_by_task: bool = False) -> Domain:
+def domain_of(name: str, records: Sequence[Record]) -> Domain:
     """One domain of these runs; all runs of a task belong to it, as its family may depend on each."""
     runs: list[DomainRun] = []
-    for record, family in zip(records, families_of(records, by_task=families_by_task), strict=True):
+    for record, family in zip(records, families_of(records), strict=True):
         runs.append(DomainRun(record[1], name, family, task_of(record)))
     return Domain(name, runs)
 
@@ -219,14 +217,11 @@ def by_request(domain: Domain) -> Domain:
     return replace(domain, runs=regrouped, grouped=True)
 
 
-def families_of(records: Sequence[Record], *, by_task: bool = False) -> list[str]:
+def families_of(records: Sequence[Record]) -> list[str]:
     """The family of each record, in order. Needs all records at once.
 
     A run belongs to the customer that it names most often; one without a customer to the one that most runs of its task
     name. Elsewhere a family is a task, without a telecom task's persona and the variant of a BFCL task.
-
-    With `by_task`, every run belongs to the customer that most runs of its task name, as in the reference numbers. But
-    later versions of τ²-bench gave task numbers to other tasks, so that some of what is tested is known.
     """
     votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     # Ties go to the customer in an earlier file: by source, since a family must not depend on the order of files.
@@ -242,10 +237,7 @@ def families_of(records: Sequence[Record], *, by_task: bool = False) -> list[str
             family = _VARIANT.sub("", task)
         else:
             family = _PERSONA.sub("", task).strip() or task
-        family = customers.get(_numbered((name, run))) or family
-        if not by_task:
-            family = _customer(run) or family
-        families.append(family)
+        families.append(_customer(run) or customers.get(_numbered((name, run))) or family)
     return families
 
 

@@ -31,11 +31,10 @@ _CUT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[T_co]):
-    """A question with its answer; `paid_before` if it came from the ledger."""
+    """A question with its answer."""
 
     question: Question[T_co]
     value: T_co
-    paid_before: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ class Client:
             if paid:
                 # A ValueError: its check has become stricter since.
                 with suppress(ValueError):
-                    answered = Answered(question, question.read(paid.text), paid_before=True)
+                    answered = Answered(question, question.read(paid.text))
                     self.budget.add_paid_before()
                     return answered
             try:
@@ -151,7 +150,7 @@ class Client:
                 return Failed(question, error)
             with self._lock:
                 self._ledger.put(key, paid)
-            return Answered(question, value, paid_before=False)
+            return Answered(question, value)
 
     def _ask(self, question: Question[T]) -> tuple[T, PaidAnswer]:
         text, used = self._exchange(question, question.messages, schema_shown=False)

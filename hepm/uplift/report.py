@@ -36,20 +36,16 @@ class Shadow:
     """What memory would have said to sessions that were shown nothing.
 
     Attributes:
-        sessions, labelled: All, and those with an outcome.
-        spoken: In how many it would have said anything.
+        spoken: In how many of the sessions it would have said anything.
         tokens: That it would have added to a session, in the mean.
-        lessons: How many lessons it would have shown.
         hints: Turns at which it would have named a tool.
         in_successes, in_failures: Share of those in successful and in failed sessions at which the agent, who saw
             none, called one of these tools; None without any.
     """
 
     sessions: int
-    labelled: int
     spoken: int
     tokens: float
-    lessons: int
     hints: int
     in_successes: float | None
     in_failures: float | None
@@ -199,10 +195,8 @@ def _shadow(sessions: Sequence[TrialSession]) -> Shadow:
     named = {success: fmean(called) for success, called in followed.items() if called}
     return Shadow(
         sessions=len(sessions),
-        labelled=sum(session.success is not None for session in sessions),
         spoken=sum(session.tokens > 0 for session in sessions),
         tokens=fmean(session.tokens for session in sessions),
-        lessons=len({lesson for session in sessions for lesson in session.shown}),
         hints=sum(map(len, followed.values())),  # also of sessions without an outcome
         in_successes=named.get(True),
         in_failures=named.get(False),

@@ -14,9 +14,6 @@ Objects: TypeAlias = Sequence[Mapping[str, Any]]
 """Messages of a chat, or tools as endpoints take them."""
 _PLACE: Final = "\u2980hint\u2980"  # marks where a message ends, in a text that is then cut there
 _CALL: Final = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
-_TOOLS: Final = (
-    'You can call these tools. To call one, answer with <tool_call>\n{"name": NAME, "arguments": {...}}\n</tool_call>'
-)
 
 
 class Framed(NamedTuple):
@@ -61,10 +58,8 @@ class Dialect(Protocol):
 class ChatDialect:
     """The dialect of a tokenizer of `transformers` with a chat template; calls as Hermes and Qwen write them.
 
-    Tools that the template leaves out are described in the system message.
-
     Args:
-        tokenizer: With a chat template whose messages end with its `eos_token`.
+        tokenizer: With a chat template that shows tools, and whose messages end with its `eos_token`.
         template: Further arguments of the template, such as {"enable_thinking": False}.
     Raises:
         InputError: the template is missing, or is none of this kind.
@@ -84,12 +79,13 @@ class ChatDialect:
         self._written = self._rendered_before.rindex(end) + len(end)
 
     def opening(self, messages: Objects, tools: Objects) -> Framed:
-        """The tokens before the first text of the model."""
-        marked = _marked(messages)
-        text = self._render(marked, tools=[*tools] or None)
+        """The tokens before the first text of the model; InputError if the template shows no tools."""
+        text = self._render(_marked(messages), tools=[*tools] or None)
         # Some templates take tools and show none.
         if any(tool["function"]["name"] not in text for tool in tools):
-            text = self._render(_with_tools(marked, tools))
+            raise InputError(
+                "the chat template leaves tools out: take a model that was trained to call tools, or `Tags`"
+            )
         return self._framed(text)
 
     def following(self, messages: Objects) -> Framed:
@@ -135,19 +131,6 @@ def _marked(messages: Objects) -> list[Mapping[str, Any]]:
     """The messages with the mark at the end of the last one's text."""
     last = messages[-1]
     return [*messages[:-1], {**last, "content": f"{last['content']}{_PLACE}"}]
-
-
-def _with_tools(messages: Objects, tools: Objects) -> list[Mapping[str, Any]]:
-    """The messages with the tools described in the system's, which is made if there is none."""
-    lines = [_TOOLS]
-    for tool in tools:
-        lines.append(json.dumps(tool["function"], ensure_ascii=False))
-    instructions = ""
-    if messages[0]["role"] == "system":
-        instructions = messages[0]["content"]
-        messages = messages[1:]
-    description = "\n".join(lines)
-    return [{"role": "system", "content": f"{instructions}\n\n{description}".strip()}, *messages]
 
 
 def _user(text: str) -> Object:

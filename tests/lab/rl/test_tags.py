@@ -10,6 +10,7 @@ import pytest
 
 from hepm import Memory
 from hepm.agents.tagged import spans_of
+from hepm.errors import InputError
 from hepm.lab.environments import Task, find_environment
 from hepm.lab.rl.dialect import ChatDialect, ModelReply
 from hepm.lab.rl.formats import Sampled, Tags
@@ -208,3 +209,10 @@ def test_messages_of_byte_pairs_part_at_the_same_letters_and_lose_no_token():
     assert (*spans[0].ids, *spans[1].ids) == (*cut.ids,)[: len(spans[0].ids) + len(spans[1].ids)]
     assert [(*spans[at].ids, *spans[at + 1].ids) for at in (2, 4)] == [(*message.ids,) for message in whole]
     assert [call.arguments["query"] for turn in rollout.turns for call in turn.calls] == ["Eagle Bridge 🙂"] * 2
+
+
+def test_a_chat_template_that_shows_no_tools_is_refused_where_tools_are_called():
+    environment = find_environment("functions")
+    player = Player(environment=environment, dialect=bytes_dialect())
+    with pytest.raises(InputError, match="leaves tools out"):
+        player.play([Attempt(environment.tasks()[0])], lambda streams: [Sampled(())] * len(streams))
