@@ -73,14 +73,8 @@ def evaluate(
         processes = 1
     answers_of = partial(_answers, methods)
     answered = answers_in_order(answers_of, [asked for _, asked in to_ask], processes=processes)
-    # Of all domains, by method: with the families out of memory, and (True) with the failed run alone out of memory.
-    hints: dict[bool, defaultdict[str, Hints]] = {False: defaultdict(Hints), True: defaultdict(Hints)}
     for number, ((result, asked), answers) in enumerate(zip(to_ask, answered, strict=True), 1):
-        if answers and not asked.seen:
-            result.events.extend(asked.won)
-        for name, (ranks, given) in answers.items():
-            result.ranks[name].extend(ranks)
-            hints[asked.seen][name].add(asked.divergences, asked.won, given)
+        result.take(asked, answers)
         on_progress(number, len(to_ask))
     measured = [result for result in results if result.events]
     skipped = {result.domain.name: _why_nothing(result.domain) for result in results if not result.events}
@@ -92,9 +86,14 @@ def evaluate(
         result.resample([options.seed, number])
 
     domains_measured: dict[str, DomainReport] = {}
+    # By method: with the families out of memory, and (True) with the failed run alone out of memory.
+    hints: dict[bool, defaultdict[str, Hints]] = {False: defaultdict(Hints), True: defaultdict(Hints)}
     for result in measured:
         domain, scores = result.domain, _scores([result], settings.reference)
         domains_measured[domain.name] = DomainReport(len(result.events), result.families, scores, domain.grouped)
+        for asked, answers in result.answered:
+            for name, (_, given) in answers.items():
+                hints[asked.seen][name].add(asked.divergences, asked.won, given)
     rescue = {name: given.measure(seed=options.seed) for name, given in hints[False].items()}
     rescue_seen = {name: given.measure(seed=options.seed) for name, given in hints[True].items()}
     report = EvalReport(
@@ -189,6 +188,7 @@ class _Measured:
     """What the methods ranked in one domain.
 
     Attributes:
+        answered: What each memory was asked, with the answers.
         events: The predicted calls.
         ranks: By method, in the order of the calls.
         means: By method, METRICS over the calls, shape (4,), and of each draw of families, shape (B, 4).
@@ -196,10 +196,19 @@ class _Measured:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
+        self.answered: list[tuple[_Asked, _Answers]] = []
         self.events: list[Event] = []
         self.ranks: defaultdict[str, list[int]] = defaultdict(list)
         self.families = 0
         self.means: dict[str, tuple[FloatArray, FloatArray]] = {}
+
+    def take(self, asked: _Asked, answers: _Answers) -> None:
+        """Keep what the methods said to one memory's questions."""
+        self.answered.append((asked, answers))
+        if answers and not asked.seen:
+            self.events.extend(asked.won)
+        for name, (ranks, _) in answers.items():
+            self.ranks[name].extend(ranks)
 
     def resample(self, seed: Sequence[int]) -> None:
         """Draw families; the draws are the same for every method, so that differences between them are paired."""

@@ -101,10 +101,13 @@ def test_runs_that_tell_nothing_cannot_be_evaluated() -> None:
 
 
 def test_a_domain_that_cannot_be_measured_does_not_stop_the_others() -> None:
-    lonely = domains_of([("chat", trajectory("x", "a", "b", environment="bank"))])
+    runs = [trajectory(name, "a", "b", "c", task="t", environment="bank") for name in "xy"]
+    runs.append(trajectory("z", "a", "d", task="t", environment="bank", success=False))
+    lonely = domains_of(("chat", one) for one in runs)
     report = evaluate([*lonely, TWO], PLAIN)
     assert list(report.domains) == ["shop"]
     assert "too few task families" in report.skipped["bank"]
+    assert report.rescue_seen["first-order"].divergences == 0
 
 
 def test_attacks_and_goals_of_attackers_stay_out() -> None:
