@@ -31,7 +31,7 @@ from hepm.lab.bench.explore import Exploration, RoundReport
 from hepm.lab.bench.folder import Folder
 from hepm.lab.bench.models import open_model
 from hepm.lab.bench.play import Bench, BenchOptions
-from hepm.lab.bench.replay import HintsAt, ReplayBench, hints_at, point_arms
+from hepm.lab.bench.replay import ReplayBench, hints_at, point_arms
 from hepm.lab.collaboration.environment import UsersEnvironment
 from hepm.lab.collaboration.play import USER_ARMS, UserBench
 from hepm.lab.environments import Environment, PlayedUser, Task
@@ -224,11 +224,7 @@ class BenchCommand:
         else:
             names = {task.id for task in chosen_tasks(environment.tasks(), wanted)}
             chosen = [point for point in environment.points if point.key in names]
-        hints: HintsAt = {}
-        # Memory is made of one domain at a time.
-        for domain in environment.domains:
-            here = [point for point in chosen if point.event.run.domain == domain.name]
-            hints |= hints_at(domain, here, arms)
+        hints = hints_at(environment.domains, chosen, arms)
         options = self._options(arms, turns=1, temperature=POINT_TEMPERATURE)
         return self._made(ReplayBench, [point.task for point in chosen], options, {}, points=chosen, hints=hints)
 

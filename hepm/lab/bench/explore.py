@@ -7,9 +7,10 @@ evolve by one iteration. Runs are in the folder before they are stored, so a rou
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import count, islice
 from operator import itemgetter
 from random import Random
 from statistics import fmean
@@ -28,7 +29,7 @@ from hepm.experience.model_distiller import ModelDistiller
 from hepm.lab.bench.arms import KnownMemory
 from hepm.lab.bench.folder import Ended, Key
 from hepm.lab.bench.models import Model
-from hepm.lab.bench.play import Bench, Stream
+from hepm.lab.bench.play import Bench
 from hepm.lab.environments import place_of
 from hepm.lab.environments.published import CREDIT
 from hepm.lab.evolution import ITERATIONS, Evolution
@@ -88,14 +89,16 @@ class Exploration(Bench):
             tasks[place_of(self.environment, task)].append(task.id)
         deals: list[list[Key]] = [[] for _ in range(self.number)]
         for place, names in sorted(tasks.items()):
-            dealt: list[Key] = []
-            # The tasks in a new order each time that all were dealt.
-            for trial in range(-(-self.number * episodes // len(names))):
-                order = Random(f"explore {self.options.seed} {place} {trial}").sample(names, len(names))
-                dealt += [Key(self.arm.name, task, trial) for task in order]
-            for number, deal in enumerate(deals):
-                deal.extend(dealt[number * episodes : (number + 1) * episodes])
+            dealt = self._endless(place, names)
+            for deal in deals:
+                deal.extend(islice(dealt, episodes))
         return deals
+
+    def _endless(self, place: str, names: Sequence[str]) -> Iterator[Key]:
+        """Runs of tasks, in a new order each time that all were dealt."""
+        for trial in count():
+            order = Random(f"explore {self.options.seed} {place} {trial}").sample(names, len(names))
+            yield from (Key(self.arm.name, task, trial) for task in order)
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs of all rounds."""
@@ -153,7 +156,7 @@ class Exploration(Bench):
         self.failed.clear()
         # Runs of a command that was stopped are in the folder.
         waiting = [key for key in keys if key not in self.ended]
-        self._play([Stream([key], self.memory) for key in waiting], sum(map(len, self.deals)))
+        self._play(waiting, lambda key: self.memory, sum(map(len, self.deals)))
 
     def _learn(self, number: int, keys: Sequence[Key], writer: Client | None) -> RoundReport:
         """Store, distill and evolve. Each part changes nothing when it is repeated."""
@@ -212,12 +215,12 @@ class Exploration(Bench):
         left = self.memory.lessons.list("principle", namespace=self.memory.namespace)
         for report, keys in zip(self.rounds, self.deals, strict=False):
             runs = {self._id(str(key)) for key in keys}
-            taught = [one for one in left if not runs.isdisjoint(one.row.run_ids)]
+            uses = [one.uses for one in left if not runs.isdisjoint(one.row.run_ids)]
             left = [one for one in left if runs.isdisjoint(one.row.run_ids)]
             report["quality"] = {}
-            if taught:
-                score, read = fmean(one.uses.score for one in taught), fmean(one.uses.uses for one in taught)
-                report["quality"] = {"principles": len(taught), "score": score, "uses": read}
+            if uses:
+                score, read = fmean(one.score for one in uses), fmean(one.uses for one in uses)
+                report["quality"] = {"principles": len(uses), "score": score, "uses": read}
 
     def _distill(self, runs: Sequence[str], distiller: Client | None) -> None:
         memory, namespace = self.memory, self.memory.namespace

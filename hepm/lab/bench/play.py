@@ -181,18 +181,11 @@ class Bench:
         total = len(first) + len(second)
         with ExitStack() as stack:
             nothing = stack.enter_context(scratch_memory(self.options.success_from))
-            self._play(self._streams(first, lambda key: nothing), total)
+            self._play(first, lambda key: nothing, total)
             if self.failed and self._learns_before:
                 return  # memory would lack runs that it has when the command is repeated
             if second:
-                self._play(self._streams(second, self._memories(stack)), total)
-
-    def _streams(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory]) -> list[Stream]:
-        """Runs of one chain follow each other; chains are made side by side."""
-        chains: defaultdict[object, list[Key]] = defaultdict(list)
-        for key in keys:
-            chains[self._chain_of(key)].append(key)
-        return [Stream(chain, memory(chain[0])) for chain in chains.values()]
+                self._play(second, self._memories(stack), total)
 
     def _chain_of(self, key: Key) -> object:
         """Each run by itself, but trials of a task in order where an arm reflects on the one before.
@@ -207,43 +200,33 @@ class Bench:
     def _memories(self, stack: ExitStack) -> Callable[[Key], KnownMemory]:
         """The memory for each chain of runs: the given one, an empty one that learns online, or one of the train split,
         or of the other folds of families."""
-        given = self.given
+        options, given = self.options, self.given
         if given is not None:
             return lambda key: given
+
+        def empty(source: str) -> KnownMemory:
+            made = scratch_memory(options.success_from, learns_from=source, embedder=options.embedder)
+            return stack.enter_context(made)
+
         if self.learns_online:
-            return lambda key: self._made(stack, self.arm_of(key).learns_from)
-        apart = self.training is self.tested
-        fold_of_task = self._folds() if apart else dict.fromkeys(self.tasks, 0)
-        runs_of = cache(self._runs_of)
+            return lambda key: empty(self.arm_of(key).learns_from)
+        # A task without a family is one of its own.
+        family_of = {task.id: task.family or task.id for task in self.tested}
+        fold_of_family = folds_of({*family_of.values()}, options.folds if self.training is self.tested else 1)
+        fold_of = {task: fold_of_family[family] for task, family in family_of.items()}
 
         @cache
         def learned(source: str, fold: int) -> KnownMemory:
-            memory = self._made(stack, source)
+            memory = empty(source)
             # Of a fold's own families nothing is learned: a sister task would tell the answer.
-            known = [run for task, run in runs_of(source) if not apart or fold_of_task[task] != fold]
-            self._teach(
-                memory, known, [arm for arm in self.options.arms if arm.remembers and arm.learns_from == source]
-            )
+            keys = [
+                key for key in self._keys([source], self.training, options.rollouts) if fold_of.get(key.task) != fold
+            ]
+            known = [self.ended[key].run for key in keys if key in self.ended]
+            self._teach(memory, known, [arm for arm in options.arms if arm.remembers and arm.learns_from == source])
             return memory
 
-        return lambda key: learned(self.arm_of(key).learns_from, fold_of_task[key.task])
-
-    def _folds(self) -> dict[str, int]:
-        """The fold of each tested task; tasks of a family share one."""
-        # A task without a family is one of its own.
-        family_of = {task.id: task.family or task.id for task in self.tested}
-        fold_of_family = folds_of({*family_of.values()}, self.options.folds)
-        return {task: fold_of_family[family] for task, family in family_of.items()}
-
-    def _runs_of(self, source: str) -> list[tuple[str, Trajectory]]:
-        """The runs that an arm made of the training tasks, each with its task, labelled."""
-        keys = self._keys([source], self.training, self.options.rollouts)
-        return [(key.task, self._labelled(self.ended[key].run)) for key in keys if key in self.ended]
-
-    def _made(self, stack: ExitStack, source: str) -> KnownMemory:
-        options = self.options
-        made = scratch_memory(options.success_from, learns_from=source, embedder=options.embedder)
-        return stack.enter_context(made)
+        return lambda key: learned(self.arm_of(key).learns_from, fold_of[key.task])
 
     def _teach(self, memory: KnownMemory, runs: Sequence[Trajectory], arms: Sequence[Arm]) -> None:
         """Store runs, with what the arms need of them."""
@@ -264,7 +247,12 @@ class Bench:
                 return verdict.labelled
         return unlabelled
 
-    def _play(self, streams: Sequence[Stream], total: int) -> None:
+    def _play(self, keys: Sequence[Key], memory: Callable[[Key], KnownMemory], total: int) -> None:
+        """Runs of one chain follow each other; chains are made side by side."""
+        chains: defaultdict[object, list[Key]] = defaultdict(list)
+        for key in keys:
+            chains[self._chain_of(key)].append(key)
+        streams = [Stream(chain, memory(chain[0])) for chain in chains.values()]
         jobs = [partial(self._play_stream, stream, total) for stream in streams]
         self._model.run_all(jobs, concurrency=self.options.concurrency)
 

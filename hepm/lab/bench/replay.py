@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Final, TypeAlias
 
 from hepm.agents.wire import Object, objects, resolved, with_hint
@@ -30,17 +30,17 @@ HintsAt: TypeAlias = dict[tuple[str, str], Prompt]
 """By point and arm, from a memory of the other task families; nothing for an arm that does not remember."""
 
 
-def hints_at(domain: Domain, points: Sequence[Point], arms: Sequence[Arm], *, folds: int = 5) -> HintsAt:
-    """What a memory of the other task families says at the points of a domain, in each arm that remembers."""
+def hints_at(domains: Sequence[Domain], points: Sequence[Point], arms: Sequence[Arm], *, folds: int = 5) -> HintsAt:
+    """What a memory of the other task families of its domain says at each point, in each arm that remembers."""
     remembering = [arm for arm in arms if arm.remembers]
+    distill = any(arm.lessons for arm in remembering)
     hints: HintsAt = {}
-    for split in by_family(domain.runs, folds):
+    for split in chain.from_iterable(by_family(domain.runs, folds) for domain in domains):
         tested = set(split.test)
         points_of_fold = [point for point in points if point.event.run in tested]
         if not points_of_fold:
             continue
         with scratch_memory() as memory:
-            distill = any(arm.lessons for arm in remembering)
             memory.learn([run.trajectory for run in split.train], distill=distill)
             for point, arm in product(points_of_fold, remembering):
                 hints[point.key, arm.name] = memory.prompt(
@@ -69,16 +69,8 @@ class ReplayBench(Bench):
         """Each point in each arm."""
         return self._keys(self.arms, self.tested), []
 
-    def _prompt(self, key: Key) -> Prompt:
-        return self.hints.get((key.task, key.arm)) or Prompt()
-
-    def _source_of(self, key: Key) -> Key:
-        """The run whose request it is: where memory is silent, that of "off", whose answer is not paid for twice."""
-        return key if self._prompt(key).text else key._replace(arm=OFF)
-
-    def _body(self, key: Key) -> Object:
-        """The request for the next call, with what memory says in an arm."""
-        point, prompt = self._points[key.task], self._prompt(key)
+    def _body(self, point: Point, prompt: Prompt) -> Object:
+        """The request for the next call, with what memory says."""
         messages: list[Object] = []
         # As an endpoint takes them: without fields of ours, and with arguments as text.
         for known in as_messages(point.event.turns):
@@ -98,10 +90,14 @@ class ReplayBench(Bench):
     def _run(self, key: Key, stream: Stream) -> Ended:
         """Ask at one point, and note the answer as a run."""
         point = self._points[key.task]
-        completion = self._model.recorded(self._source_of(key), point.task)(self._body(key))
+        prompt = self.hints.get((key.task, key.arm)) or Prompt()
+        # Where memory is silent, the request is that of "off", whose answer is not paid for twice.
+        asked = key if prompt.text else key._replace(arm=OFF)
+        completion = self._model.recorded(asked, point.task)(self._body(point, prompt))
         message = completion["choices"][0]["message"]
         tools = sorted({call["function"]["name"] for call in objects(message.get("tool_calls"))})
         right = not point.right.isdisjoint(tools)
+        called = json.dumps(tools)
         off = self.ended.get(key._replace(arm=OFF))
         facts = Facts(
             reward=float(right),
@@ -110,22 +106,16 @@ class ReplayBench(Bench):
             calls=len(tools),
             errors=0,
             moves=(move_of(message),),
-            hints=(self._prompt(key).text,),
+            hints=(prompt.text,),
             memory_s=(),
             usage=self.folder.usage(key),
-            scores={CHANGED: float(off is not None and json.dumps(tools) != off.run.tags["called"])},
+            scores={CHANGED: float(off is not None and called != off.run.tags["called"])},
         )
         # The conversation up to the point, and the answer; the tools that it called stand in a tag.
-        run = Trajectory(
-            f"{self.environment.name}/{self.endpoint.model}/{key}",
-            (*point.event.turns, Turn("assistant", str(message.get("content") or ""))),
-            Outcome(float(right), right),
-            environment=point.event.run.trajectory.environment,
-            task=key.task,
-            model=self.endpoint.model,
-            tags={"arm": key.arm, "called": json.dumps(tools)},
-        )
-        return Ended(key, facts, run)
+        turns = (*point.event.turns, Turn("assistant", str(message.get("content") or "")))
+        id, place = f"{self.environment.name}/{self.endpoint.model}/{key}", point.event.run.trajectory.environment
+        about: Object = {"task": key.task, "model": self.endpoint.model, "tags": {"arm": key.arm, "called": called}}
+        return Ended(key, facts, Trajectory(id, turns, Outcome(float(right), right), environment=place, **about))
 
 
 def point_arms(names: Sequence[str]) -> list[Arm]:

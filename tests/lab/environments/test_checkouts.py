@@ -88,6 +88,7 @@ def test_acebench_is_won_where_all_attributes_are_equal_and_by_nothing_else(step
 
 def test_process_accuracy_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", ACEBENCH)
+    monkeypatch.syspath_prepend(str(Path(published.__file__).parent / "backends"))
     from hepm.lab.environments.backends import acebench_backend
 
     assert acebench_backend.in_order([*"abcd"], [*"acd"]) == 0.75
@@ -107,6 +108,8 @@ def test_a_call_that_acebench_cannot_make_is_told_to_the_agent(steps: WorkerEnvi
     episode = steps.start(steps.tasks()[0])
     assert tried(episode, "fly", {}) == "failed: there is no tool fly; there are switch, paint, note"
     assert tried(episode, "paint", {"size": 3}).startswith("failed: Error during execution")
+    code = {"on=bool(__import__('os').getpid())=": 1}  # as text: switch(on=bool(...)==1)
+    assert tried(episode, "switch", code).startswith("failed: Error during execution")
     assert tried(episode, "switch", {"on": True}) == "on"
     schema = next(tool["function"]["parameters"] for tool in episode.tools if tool["function"]["name"] == "note")
     assert schema["type"] == "object"

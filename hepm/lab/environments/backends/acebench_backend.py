@@ -13,6 +13,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from calls import forget, written  # beside this module, where hepm cannot be imported
+
 Object = dict[str, Any]
 Call = tuple[str, Object]
 """A tool and its arguments."""
@@ -162,8 +164,8 @@ class AceBenchEpisode:
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the text that the authors' code evaluates."""
         self._made.append((tool, arguments))
-        words = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        results = self._execute([f"{tool}({words})"])
+        text = written(tool, arguments)
+        results = self._execute([text]) if text else ""
         if isinstance(results, str):
             return "Error during execution: check the arguments", True
         return "\n".join(map(str, results)), False
@@ -208,10 +210,7 @@ class AceBenchEpisode:
     def close(self) -> None:
         """Remove what the authors' code keeps of the run in its module."""
         self._instances = {}
-        module: Object = self._utils.__dict__
-        for name in list(module):
-            if name.startswith(f"hepm_{self._id}_"):
-                del module[name]
+        forget(self._utils, f"hepm_{self._id}_")
 
 
 start = AceBenchEpisode

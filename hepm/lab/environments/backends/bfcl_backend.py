@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+from calls import forget, written  # beside this module, where hepm cannot be imported
+
 Object = dict[str, Any]
 
 PACKAGE = "bfcl_eval"
@@ -71,11 +73,9 @@ class BfclEpisode:
 
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the Python text that the package evaluates."""
-        # Nothing but names may reach the package, which evaluates the text of a call.
-        if not all(name.isidentifier() for name in arguments):
+        text = written(tool, arguments)
+        if not text:
             return f"Error during execution: {tool!r} takes no such arguments", True
-        words = [f"{name}={value!r}" for name, value in arguments.items()]
-        text = f"{tool}({', '.join(words)})"
         self._turns[-1].append([text])
         [result] = self._run([text])
         return result, result.startswith(("Error during execution", '{"error"'))
@@ -112,19 +112,12 @@ class BfclEpisode:
                 self._turns, self._entry["ground_truth"], self._entry, self._category, judged
             )
         finally:
-            _forget(judged)
+            forget(_utils, f"{judged}_")
         return float(verdict["valid"])
 
     def close(self) -> None:
         """Remove the run's objects."""
-        _forget(self._name)
-
-
-def _forget(name: str) -> None:
-    """Remove the objects of a run, which the package keeps as globals of its module."""
-    for kept in dir(_utils):
-        if kept.startswith(f"{name}_"):
-            delattr(_utils, kept)
+        forget(_utils, f"{self._name}_")
 
 
 start = BfclEpisode
