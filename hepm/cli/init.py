@@ -33,6 +33,7 @@ Scope: TypeAlias = Literal["project", "user"]
     "client",
     "The agent to connect.",
     type=click.Choice(get_args(Client)),
+    metavar="CLIENT",
 )
 @flag("--write", "Write the lines into the client's file.")
 @flag("--remove", "Remove the lines that --write wrote.")
