@@ -85,8 +85,8 @@ def retire(memory: Memory, namespace: str, lessons: Several, undo: bool, yes: bo
         change, done = memory.lessons.revive, "found again"
     for row in named:
         if row.kind == "notes":
-            gone = memory.preferences.forget(row.user, namespace=namespace)
-            tell(f"{row.user}: {count_of(len(gone), 'version')} of the notes deleted")
+            deleted = memory.preferences.forget(row.user, namespace=namespace)
+            tell(f"{row.user}: {count_of(len(deleted), 'version')} of the notes deleted")
         elif change(row.kind, [row.id], namespace=namespace):
             tell(f"{row.id} is {done}")
         else:

@@ -47,11 +47,11 @@ def distill(memory: Memory, namespace: str, choice: ModelChoice, kinds: tuple[Le
     client = choice.client(memory, namespace, "run")
     # One kind after the other: a budget that is spent on the first leaves none for the next.
     for kind in dict.fromkeys(kinds or (_BY_COUNTING if client is None else _BY_MODEL)):
-        asked = client
+        of_kind = client
         if kind == "note" and client is not None:
             # Answers about users are kept, and forgotten, with their notes.
-            asked = choice.client(memory, namespace, "user", budget=client.budget)
-        reports[kind] = _distill(memory, kind, asked, namespace)
+            of_kind = choice.client(memory, namespace, "user", budget=client.budget)
+        reports[kind] = _distill(memory, kind, of_kind, namespace)
     remark_pending(memory, namespace)
     if as_json:
         by_kind = {kind: {**asdict(report), "failed": dict(report.failed)} for kind, report in reports.items()}

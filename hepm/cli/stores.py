@@ -94,23 +94,23 @@ def forget(memory: Memory, namespace: str, dry_run: bool, yes: bool, as_json: bo
     Example: `hepm forget --user alice --namespace retail`
     """
     remove = partial(memory.forget, **chosen, namespace=namespace)
-    gone = remove(dry_run=True)
-    if len(gone) > _MANY and not (dry_run or yes):
-        options.confirm(f"forget {count_of(len(gone), 'run')} of {namespace} and all they added?")
+    forgotten = remove(dry_run=True)
+    if len(forgotten) > _MANY and not (dry_run or yes):
+        options.confirm(f"forget {count_of(len(forgotten), 'run')} of {namespace} and all they added?")
     notes = 0
     if [name for name, value in chosen.items() if value] == ["user"]:
         notes = len(memory.preferences.history(chosen["user"], namespace=namespace))
     if not dry_run:
-        with Bar(f"forgetting {count_of(len(gone), 'run')}"):
-            gone = remove()
+        with Bar(f"forgetting {count_of(len(forgotten), 'run')}"):
+            forgotten = remove()
     if as_json:
-        print_json({"forgotten": gone, "notes": notes, "dry_run": dry_run})
+        print_json({"forgotten": forgotten, "notes": notes, "dry_run": dry_run})
     else:
         also = ""
         if notes:
             also = f", and {count_of(notes, 'version')} of notes"
-        print(f"{count_of(len(gone), 'run')} {'would be ' if dry_run else ''}forgotten{also}")
-    if not gone and not notes:
+        print(f"{count_of(len(forgotten), 'run')} {'would be ' if dry_run else ''}forgotten{also}")
+    if not forgotten and not notes:
         raise click.exceptions.Exit(1)
 
 

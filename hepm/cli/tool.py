@@ -34,14 +34,16 @@ def list_(memory: Memory, namespace: str, as_json: bool) -> None:
     documents: list[Object] = []
     lines: list[list[str | int]] = []
     for row in rows:
-        said = remarks[row.name]
+        sentences = remarks[row.name]
         changed = what_changed(row)
         if row.changed_at and changed:
-            said.append(f"changed on {day_of(row.changed_at)}: {changed}")
+            sentences.append(f"changed on {day_of(row.changed_at)}: {changed}")
         errors = row.errors if recorded.get(row.name) else None
-        documents.append({**row._asdict(), "errors": errors, "remarks": said})
+        documents.append({**row._asdict(), "errors": errors, "remarks": sentences})
         retired = ["retired"] if row.retired else []
-        lines.append([row.name, row.calls, "not recorded" if errors is None else errors, "; ".join([*retired, *said])])
+        lines.append(
+            [row.name, row.calls, "not recorded" if errors is None else errors, "; ".join([*retired, *sentences])]
+        )
     if as_json:
         print_json({"tools": documents})
     else:

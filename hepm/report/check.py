@@ -153,11 +153,11 @@ def _decisions_met(claims: Iterable[Claim], sample: RunSample) -> dict[Claim, li
             at_place[CallPlace(after, failed)].append((claim, conditions))
     names = list(sample.numbers)
     for decision in sample.decisions:
-        asked = at_place.get(decision.place)
-        if asked is None:
+        here = at_place.get(decision.place)
+        if here is None:
             continue
         known = Situation.before(decision, names).facts
-        for claim, conditions in asked:
+        for claim, conditions in here:
             if conditions.holds(known, (), environment=decision.run.environment):
                 met[claim].append(decision)
     return met

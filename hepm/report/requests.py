@@ -74,17 +74,17 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
 
 def _name_of(words: Iterable[str], runs: Iterable[LabelledRun]) -> str:
     """Such as 'requests that say "baggage" or "insurance"', 'one request ("lamp", "broken")', or "task 7 of retail"."""
-    said = " or ".join(f'"{word}"' for word in words)
+    quoted = " or ".join(f'"{word}"' for word in words)
     tasks = {(run.task, run.environment) for run in runs}
     task, environment = tasks.pop()
     if tasks or not task:
         if len({run.family for run in runs}) > 1:
-            return f"requests that say {said}"
+            return f"requests that say {quoted}"
         # Its words together are those of others, too.
-        return f"one request ({said.replace(' or ', ', ')})"
+        return f"one request ({quoted.replace(' or ', ', ')})"
     named = task_in_words(task, environment)
-    if said:
-        return f"{named} ({said})"
+    if quoted:
+        return f"{named} ({quoted})"
     return named
 
 
@@ -117,21 +117,21 @@ def _failing_words(families: _Families) -> Iterator[_Kind]:
         for word in runs[0].words - FUNCTION_WORDS:
             holders[word].add(family)
     chances: dict[str, float] = {}
-    for word, those in holders.items():
-        if FEWEST <= len(those) < len(families):
-            chances[word] = _at_least(len(those & failing), len(those), len(failing), len(families))
+    for word, having in holders.items():
+        if FEWEST <= len(having) < len(families):
+            chances[word] = _at_least(len(having & failing), len(having), len(failing), len(families))
     # Words of the same requests are one question.
     questions = len({frozenset(holders[word]) for word in chances})
     covered = set[str]()
     likeliest_first = sorted(chances, key=lambda word: (chances[word], word))
     for word in likeliest_first:
-        those = holders[word]
-        if chances[word] * questions > UNLIKELY or len(those - covered) < _SAME * len(those):
+        having = holders[word]
+        if chances[word] * questions > UNLIKELY or len(having - covered) < _SAME * len(having):
             continue
-        covered |= those
-        same = [other for other in likeliest_first if _are_same(holders[other], those) and other != word]
+        covered |= having
+        same = [other for other in likeliest_first if _are_same(holders[other], having) and other != word]
         members: list[LabelledRun] = []
-        for family in sorted(those):
+        for family in sorted(having):
             members += families[family]
         yield (word, *same[: _WORDS - 1]), members
 

@@ -81,18 +81,18 @@ class Door:
         """The response to a request."""
         if self._writes:
             _check_may_write(request)
-        asked = [] if self.takes is None else [await _read(request, self.takes)]
+        arguments = [] if self.takes is None else [await _read(request, self.takes)]
         if self._page is None:
-            return Response(await asyncio.to_thread(self._text, request, *asked), media_type=_JSON)
-        make = partial(self._text, request, *asked)
+            return Response(await asyncio.to_thread(self._text, request, *arguments), media_type=_JSON)
+        make = partial(self._text, request, *arguments)
         text = await asyncio.get_running_loop().run_in_executor(self._page, make)
         return Response(text, media_type=_JSON, headers=HEADERS)
 
-    def _text(self, *asked: Any) -> str:
+    def _text(self, *arguments: Any) -> str:
         """The answer's text: in ASCII, as texts may contain lone surrogates."""
         # Work for the page may be long.
         with switching_often() if self._page else nullcontext():
-            return json.dumps(self._work(*asked), separators=(",", ":"), default=to_jsonable_python)
+            return json.dumps(self._work(*arguments), separators=(",", ":"), default=to_jsonable_python)
 
 
 def _check_may_write(request: Request) -> None:

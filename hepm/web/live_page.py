@@ -164,7 +164,7 @@ class _Page:
 
     # The graph
 
-    def graph(self, request: Request, asked: GraphQuery) -> Object:
+    def graph(self, request: Request, query: GraphQuery) -> Object:
         """The graph as the page draws it; with `tool`, that tool and its neighbours."""
         namespace = namespace_of(request)
 
@@ -175,13 +175,13 @@ class _Page:
             forks: Sequence[Fork] = ()
             if report is not None:
                 forks = report[2].forks
-            return graph_data(self._memory, namespace, focus=asked.tool or None, evidence=False, forks=forks)
+            return graph_data(self._memory, namespace, focus=query.tool or None, evidence=False, forks=forks)
 
-        return self._made("graph", namespace, draw, asked.tool)
+        return self._made("graph", namespace, draw, query.tool)
 
-    def edge(self, request: Request, asked: EdgeQuery) -> Object:
+    def edge(self, request: Request, query: EdgeQuery) -> Object:
         """Runs and summaries behind the edge between two tools."""
-        ends = asked.source, asked.target
+        ends = query.source, query.target
         namespace = namespace_of(request)
         (behind,) = self._memory.mirror(namespace).evidence_of([ends])
         texts = texts_of(behind)
@@ -195,18 +195,18 @@ class _Page:
         report: Report = self._made("report", namespace, lambda: self._memory.report(namespace=namespace))
         return cast(ReportGiven, report.to_json())
 
-    def found_runs(self, request: Request, asked: RunsQuery) -> FoundRuns:
+    def found_runs(self, request: Request, query: RunsQuery) -> FoundRuns:
         """Stored runs that a filter leaves, the latest first, and what it can be set to."""
         namespace = namespace_of(request)
         store = self._memory.store
         since = until = None
-        if asked.week is not None:
-            since = datetime.combine(asked.week, time_of_day.min, UTC).timestamp()
+        if query.week is not None:
+            since = datetime.combine(query.week, time_of_day.min, UTC).timestamp()
             until = since + _WEEK_S
-        words = asked.model_dump(exclude={"week", "before"})
-        wanted = RunFilter(**{name: value or None for name, value in words.items()}, since=since, until=until)
-        before = int(asked.before or LAST_ROW)
-        found = store.runs_found(wanted, namespace=namespace, before=min(before, LAST_ROW), limit=MOST_RUNS)
+        words = query.model_dump(exclude={"week", "before"})
+        run_filter = RunFilter(**{name: value or None for name, value in words.items()}, since=since, until=until)
+        before = int(query.before or LAST_ROW)
+        found = store.runs_found(run_filter, namespace=namespace, before=min(before, LAST_ROW), limit=MOST_RUNS)
         redactor = self._runs.page_redactor()
         runs: list[Object] = []
         for about in found:
@@ -225,9 +225,9 @@ class _Page:
             "weeks": list(map(monday_of, sorted(weeks, reverse=True)[:_MOST_CHOICES])),
         }
 
-    def run(self, request: Request, asked: RunQuery) -> Transcript:
+    def run(self, request: Request, query: RunQuery) -> Transcript:
         """One run, stored or under way, turn by turn, without secrets."""
-        namespace, id = namespace_of(request), asked.id
+        namespace, id = namespace_of(request), query.id
         live = {run.id: run for run in self._runs.under_way(namespace)}
         run = live[id].session.so_far if id in live else self._memory.run(id, namespace=namespace)
         if run is None:
@@ -254,7 +254,7 @@ class _Page:
 
     # Lessons
 
-    def lessons(self, request: Request, asked: LessonsQuery) -> Object:
+    def lessons(self, request: Request, query: LessonsQuery) -> Object:
         """Lessons of a kind that contain every word of a query.
 
         What waits for approval comes first, then what prompts show: principles of most runs first, experiences the
@@ -263,31 +263,30 @@ class _Page:
         self._memory.refresh(defer=True)
         bank = self._memory.lessons
         namespace = namespace_of(request)
-        stored = bank.list(asked.kind, namespace=namespace, retired=True)[::-1]
-        if asked.retired == "false":
-            stored = [lesson for lesson in stored if not lesson.row.is_retired]
-        if asked.kind == "notes":
+        newest_first = bank.list(query.kind, namespace=namespace, retired=True)[::-1]
+        stored = [lesson for lesson in newest_first if query.retired == "true" or not lesson.row.is_retired]
+        if query.kind == "notes":
             cards = list(map(_notes, stored))
         else:
             listed = listed_lessons(stored)
-            if asked.kind == "principle":
+            if query.kind == "principle":
                 listed.sort(key=ListedLesson.by_support)
             # The sort is stable: within each part lessons stay in order.
             listed.sort(key=lambda one: (one.stored.row.retired != PENDING, one.held_back))
             cards = [_card(one, bank.replaced_by(one.stored.row, namespace=namespace)) for one in listed]
-        matching = [card for card in cards if all(word in _searched(card) for word in asked.q.lower().split())]
+        matching = [card for card in cards if all(word in _searched(card) for word in query.q.lower().split())]
         pending = len(bank.pending(namespace=namespace))
         return {"lessons": matching[:MOST_LISTED], "total": len(matching), "pending": pending}
 
-    def retire_or_revive(self, request: Request, asked: Retirement) -> Object:
+    def retire_or_revive(self, request: Request, change: Retirement) -> Object:
         """Keep a principle or an experience from hints, or let it be found: reject or approve it."""
-        id, kind, namespace = asked.id, asked.kind, namespace_of(request)
+        id, kind, namespace = change.id, change.kind, namespace_of(request)
         bank = self._memory.lessons
         if bank.lessons(namespace).get(id) is None:
             raise NotFoundError(f"there is no {kind} {id!r} in {namespace!r}")
-        change = bank.retire if asked.retired else bank.revive
-        changed = change(kind, [id], namespace=namespace)
-        return {"id": id, "retired": asked.retired, "changed": bool(changed)}
+        apply = bank.retire if change.retired else bank.revive
+        changed = apply(kind, [id], namespace=namespace)
+        return {"id": id, "retired": change.retired, "changed": bool(changed)}
 
 
 def _searched(card: Object) -> str:
