@@ -20,7 +20,6 @@ from hepm.cli.options import (
     place_options,
     print_json,
     remark,
-    success_from_option,
 )
 from hepm.errors import StoreError
 from hepm.ingest.records import ReadOptions
@@ -51,7 +50,12 @@ _WITHOUT_OUTCOMES: Final = frozenset({"claude-code", "codex"})  # formats of tra
 )
 @option("--tools", "Tool descriptions: an OpenAI tool list or an MCP tools/list.")
 @option("--embedder", "New store: hash-512, a model name, or a folder.")
-@success_from_option
+@option(
+    "--success-from",
+    "Reward from which on a run is a success, if it says nothing else; kept in the store. Default: .7.",
+    least=0.01,
+    most=1.0,
+)
 @json_option
 @place_options
 def ingest(

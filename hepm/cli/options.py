@@ -34,17 +34,6 @@ if TYPE_CHECKING:
 FROM_COMMAND: Final = "from the command line"
 _LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
 
-speak_option = option(
-    "--speak",
-    "Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
-    one_of=["sure", "weighed", "all"],
-    default="sure",
-)
-holdout_option = option(
-    "--holdout",
-    "Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
-    config="serve.holdout",
-)
 store_option = option(
     "--store -s",
     "The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687).",
@@ -56,14 +45,6 @@ store_option = option(
 format_option = option("--format -f", "A reader's name; auto recognises each file.", default="auto")
 yes_option = flag("--yes -y", "Do not ask before something is deleted.")
 json_option = flag("--json as_json", "Print JSON for programs.")
-
-success_from_option = option(
-    "--success-from",
-    "Reward from which on a run is a success, if it says nothing else; kept in the store. Default: .7.",
-    least=0.01,
-    most=1.0,
-)
-
 
 namespace_option = option(
     "--namespace -n", "The partition. Default: the only one of the store, else default.", config="namespace", default=""

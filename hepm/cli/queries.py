@@ -23,7 +23,6 @@ from hepm.cli.options import (
     read_messages_file,
     refuse,
     remark,
-    speak_option,
     tell,
     with_memory,
 )
@@ -51,7 +50,12 @@ def _split_names(texts: Sequence[str]) -> list[str] | None:
 @option("--history", "All calls so far, oldest first, comma-separated.", multiple=True)
 @option("-k", "Maximum number.", least=1, default=2)
 @option("--policy", "How to rank.", one_of=get_args(PolicyName), default="hybrid")
-@speak_option
+@option(
+    "--speak",
+    "Name what is right in nine of ten such cases, also what is likely, with its chance, or rank all.",
+    one_of=["sure", "weighed", "all"],
+    default="sure",
+)
 @json_option
 @with_memory
 @_after_option

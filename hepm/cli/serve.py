@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hepm.cli.commands import command, option
 from hepm.cli.config import ConfigFile, read_config
-from hepm.cli.options import StorePlace, holdout_option, open_memory, place_options, store_option
+from hepm.cli.options import StorePlace, open_memory, place_options, store_option
 from hepm.errors import MissingExtraError
 from hepm.graph.open_store import is_address
 from hepm.types import Object
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 @store_option
 @option("--port", config="serve.port")
 @option("--upstream", config="serve.upstream")
-@holdout_option
+@option(
+    "--holdout",
+    "Share of sessions, by chance, that get nothing from memory. `hepm uplift` compares. 1: shadow mode.",
+    config="serve.holdout",
+)
 @option("--deny", config="serve.deny", is_flag=True)
 def serve(store: str, **given: Any) -> None:
     """Serve a memory to running agents: a proxy for clients of OpenAI, Anthropic and Gemini, MCP, hooks, traces.
