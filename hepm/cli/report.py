@@ -66,7 +66,7 @@ def report(
         with Bar("reading runs") as bar:
             found = memory.report(namespace=place.namespace, anew=True, on_progress=bar.say)
         if html is not None:
-            from hepm.web.report_page import report_page
+            from hepm.web.transcripts import report_page
 
             check_target(html, place.store)
             write_lines([report_page(memory, found)], html, "the report")

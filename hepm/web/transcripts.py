@@ -1,25 +1,48 @@
-"""Runs as the pages show them, turn by turn; texts are cut, and secrets removed before."""
+"""Runs as the pages show them, turn by turn, and the report as one file with the runs that it names."""
 
 from __future__ import annotations
 
+import html
 import json
 from typing import TYPE_CHECKING, Final
 
+from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import request_of
+from hepm.memory import Memory
+from hepm.report.report import Report
 from hepm.text import cut
 from hepm.types import Object, Trajectory, Turn
+from hepm.web.document import filled
 
 if TYPE_CHECKING:  # they need pydantic, which comes with `hepm[serve]` alone
     from hepm.web.answers import Transcript, TurnShown
 
+MOST_RUNS: Final = 300
+"""Runs that a report's file holds, the first ones that it names."""
 MOST_TURNS: Final = 200
 """Turns that are shown of a run."""
 REQUEST_CHARS: Final = 160
 _TURN_CHARS: Final = 1_000
 
 
+def report_page(memory: Memory, report: Report) -> str:
+    """A report as one HTML file, with the runs that it names."""
+    redactor = Redactor()
+    runs: dict[str, object] = {}
+    for id in report.named_runs[:MOST_RUNS]:
+        run = memory.run(id, namespace=report.namespace)
+        if run is not None:
+            runs[id] = transcript_of(redactor(run))
+    scripts = ("elements.js", "transcript.js", "report.js", "report_page.js")
+    namespace = html.escape(report.namespace)
+    values = {"title": f"hepm report: {namespace}", "heading": f"Where agents go wrong: {namespace}"}
+    data = {"report": report.to_json(), "runs": runs}
+    page, _ = filled("report.html", data, values, scripts=scripts, styles=("live.css", "report.css"), drawing=False)
+    return page
+
+
 def transcript_of(run: Trajectory, *, stored: bool = True) -> Transcript:
-    """A run with its turns."""
+    """A run with its turns; texts are cut, and secrets are to be removed before."""
     turns = [turn for turn in run.turns if turn.role != "system"]
     return {
         "id": run.id,

@@ -493,7 +493,7 @@ def test_what_cannot_be_read_or_checked_is_said_with_what_to_do(tmp_path: Path) 
 def test_the_page_is_one_file_that_opens_the_runs_behind_a_fork(
     chromium: Any, desk: Memory, found: Report, tmp_path: Path
 ) -> None:
-    from hepm.web.report_page import report_page
+    from hepm.web.transcripts import report_page
 
     file = tmp_path / "report.html"
     file.write_text(report_page(desk, found), "utf-8")
