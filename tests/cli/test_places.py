@@ -62,3 +62,4 @@ def test_the_demo_shows_a_line_that_its_report_writes_for_agents(tmp_path: Path)
     answer = quick("demo", "--page", tmp_path / "demo.html")
 
     assert "\n  When find_case says kept is elsewhere, call scan_history. (" in answer.out
+    assert "says that it is kept elsewhere.\n" in answer.out
