@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from hepm.errors import InputError
-from hepm.ingest.fields import is_list, is_object
+from hepm.ingest.fields import is_list, is_object, value_at
 from hepm.ingest.formats.claude_code import user_text, without_reminders
 from hepm.ingest.formats.codex import is_context
 from hepm.ingest.formats.parts import item_messages, spread
@@ -212,8 +212,7 @@ def _first_text(*values: Any) -> str:
 
 def continued(body: Object) -> str:
     """Id of the response or conversation that a request continues on the server; "" if it carries its whole history."""
-    conversation = body.get("conversation")
-    return _first_text(conversation, object_in(conversation).get("id"), body.get("previous_response_id"))
+    return _first_text(body.get("conversation"), value_at(body, "conversation.id"), body.get("previous_response_id"))
 
 
 def session_id_of(body: Object) -> str:
@@ -236,7 +235,7 @@ def user_of(body: Object) -> str:
 
 def _anthropic_ids(body: Object) -> tuple[str, str]:
     """The user and the session in `metadata.user_id`, where Claude Code writes both; "" for what it does not say."""
-    given = text_of(object_in(body.get("metadata")).get("user_id"))
+    given = text_of(value_at(body, "metadata.user_id"))
     # {"device_id": …, "account_uuid": …, "session_id": …} of late, user_…_account_…_session_… before
     ids = object_in(parsed(given)) if given else {}
     if ids:
@@ -276,24 +275,24 @@ def without_foreign_hints(api: Api, body: Object) -> Object:
     """
     key = _MESSAGES[api]
     given = body.get(key)
-    harmless: Any
     if isinstance(given, str):
-        harmless = disarmed(given)
-        unchanged = harmless is given
+        harmless: Any = disarmed(given)
     else:
-        messages = objects(given)
-        harmless = [_without_foreign_hints(message) for message in messages]
-        unchanged = all(map(is_, harmless, messages))
-    if unchanged:
+        harmless = _unless_equal(list(map(_without_foreign_hints, objects(given))), given)
+    if harmless is given:
         return body
     return {**body, key: harmless}
+
+
+def _unless_equal(harmless: list[Any], given: list[Any]) -> list[Any]:
+    """The list itself where its members are the same objects: an unchanged request keeps the client's own bytes."""
+    return given if all(map(is_, harmless, given)) else harmless
 
 
 def _without_foreign_hints(message: Object) -> Object:
     if message.get("role") in ("system", "developer", "assistant", "model") or message.get("type") == "reasoning":
         return message
     for key in _READ:
-        # Compared by identity: an unchanged request keeps the very objects, and so the client's own bytes.
         harmless = without_foreign_hint(message.get(key))
         if harmless is not message.get(key):
             message = {**message, key: harmless}
@@ -306,26 +305,20 @@ def without_foreign_hint(value: Any) -> Any:
         return disarmed(value)
     if isinstance(value, dict):  # also of another class, as frameworks may have
         value = cast(Object, value)
-        harmless = {key: without_foreign_hint(old) for key, old in value.items()}
-        if all(map(is_, harmless.values(), value.values())):
+        harmless = list(map(without_foreign_hint, value.values()))
+        if all(map(is_, harmless, value.values())):
             return value
-        return harmless
-    if is_list(value):
-        return _harmless_parts(value)
-    return value
-
-
-def _harmless_parts(parts: list[Any]) -> list[Any]:
-    harmless = [without_foreign_hint(part) for part in parts]
-    texts = [part for part in objects(harmless) if isinstance(part.get("text"), str)]
+        return dict(zip(value, harmless, strict=True))
+    if not is_list(value):
+        return value
+    parts = list(map(without_foreign_hint, value))
+    texts = [part for part in objects(parts) if isinstance(part.get("text"), str)]
     whole = "".join(part["text"] for part in texts)
     # Models read parts as one text: the beginning of a hint may stand in one and its end in the next.
     if len(texts) > 1 and disarmed(whole) != whole:
-        others = [part for part in harmless if part not in texts]
+        others = [part for part in parts if part not in texts]
         return [{**texts[0], "text": disarmed(whole)}, *others]
-    if all(map(is_, harmless, parts)):
-        return parts
-    return harmless
+    return _unless_equal(parts, value)
 
 
 def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: Placement) -> Object:
@@ -340,119 +333,115 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
             of the user's message ("behind"), to the end of the last message, also of a result ("tail"), into the system
             message, or into a developer message of its own ("message").
     """
-    if not (stable or present):
-        return body
-    return _HINTED[api](body, stable, present, placement)
+    # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
+    if api == "responses" and (continued(body) or body.get("store") is not False):
+        placement = "system"
+    # The system prompt is equal in each request but for a hint that is placed there.
+    front = [stable] if stable else []
+    if present and placement == "system":
+        front.append(present)
+        present = ""
+    changed: Object = dict(body)
+    if (front or present) and _HINTED[api](changed, front, present, placement):
+        return changed
+    return body
 
 
-def _front(stable: str, present: str, placement: Placement) -> list[str]:
-    """What goes into the system prompt, where it is equal in each request but for a hint that is placed there."""
-    texts = [stable, present] if placement == "system" else [stable]
-    return [text for text in texts if text]
-
-
-def _chat_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
-    messages = objects(body.get("messages"))
-    if not all(isinstance(message.get("content"), str | list | None) for message in messages):
-        return body
+def _chat_with_hint(body: Object, front: list[str], present: str, placement: Placement) -> bool:
+    messages = body["messages"] = objects(body.get("messages"))
     place = _index_of(messages, ("system", "developer"))
     if place < 0 and placement == "system":
         messages.insert(0, {"role": "system"})
         place = 0
     elif place < 0:
         place = _index_of(messages, ("user",))
-    for text in _front(stable, present, placement):
-        _append(messages, place, text)
-    if present and placement == "message":
-        messages.append({"role": "developer", "content": present})
-    # Most chat templates take a user's message after results; where one refuses it, the proxy tries "tail".
-    elif present and placement == "behind" and is_behind_results(messages):
-        messages.append({"role": "user", "content": tagged(present)})
-    elif present and placement != "system":
-        _append(messages, _last_given(messages), tagged(present))
-    return {**body, "messages": messages}
+    for text in front:
+        _append(messages, place, text, "content", "text")
+    if present:
+        _add_present(messages, _last_given(messages), present, placement, "text")
+    return all(isinstance(message.get("content"), str | list | None) for message in messages)
 
 
-def _responses_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
+def _responses_with_hint(body: Object, front: list[str], present: str, placement: Placement) -> bool:
     instructions = body.get("instructions")
     if not isinstance(instructions, str | None):
-        return body
-    # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
-    if continued(body) or body.get("store") is not False:
-        placement = "system"
+        return False
     # Unlike items, instructions are not remembered by the server: each request sends its own.
-    changed: Object = dict(body)
-    front = _front(stable, present, placement)
     if front:
-        changed["instructions"] = "\n\n".join(filter(None, [instructions, *front]))
-    if present and placement != "system":
-        items = items_of(body)
-        if placement == "message":
-            changed["input"] = [*items, {"role": "developer", "content": present}]
-        elif placement == "behind" and is_behind_results(items):
-            changed["input"] = [*items, {"role": "user", "content": tagged(present)}]
-        else:
-            changed["input"] = _item_appended(items, tagged(present))
-    return changed
+        body["instructions"] = "\n\n".join(filter(None, [instructions, *front]))
+    if present:
+        body["input"] = items_of(body)
+        place = len(body["input"]) - 1
+        if body["input"][place].get("role") == "assistant":
+            place = -1
+        _add_present(body["input"], place, present, placement, "input_text")
+    return True
 
 
-def _anthropic_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
+def _add_present(items: list[Object], place: int, present: str, placement: Placement, kind: str) -> None:
+    """Add a hint to the messages, or the items, of OpenAI's APIs: behind them, or at the end of the one at a place."""
+    if placement == "message":
+        items.append({"role": "developer", "content": present})
+        return
+    key = _TEXTS.get(items[place].get("type", "message"), "")
+    # Most chat templates take a user's message after results; where one refuses it, the proxy tries "tail".
+    if (placement == "behind" and is_behind_results(items)) or not key:
+        place = -1
+    _append(items, place, tagged(present), key, kind)
+
+
+def _anthropic_with_hint(body: Object, front: list[str], present: str, placement: Placement) -> bool:
     """All that the client marked for the cache stays as it is, and where it is: what is added comes behind it."""
+    del placement
     system = _blocks(body.get("system"))
     messages = objects(body.get("messages"))
     place = _last_given(messages)
     said = _blocks(messages[place].get("content"))
     if system is None or said is None or place < 0:
-        return body
-    changed: Object = dict(body)
-    front = _front(stable, present, placement)
+        return False
     if front:
-        changed["system"] = [*system, *[{"type": "text", "text": text} for text in front]]
-    if present and placement != "system":
+        body["system"] = [*system, *[{"type": "text", "text": text} for text in front]]
+    if present:
         if is_object(body.get("cache_control")) and place == len(messages) - 1 and said:
             # It means the last block. The hint is that now, and the next request does not have it there.
-            del changed["cache_control"]
-            said = [*said[:-1], _marked(said[-1], body["cache_control"])]
+            mark = body.pop("cache_control")
+            if said[-1].get("type") not in _UNMARKED and "cache_control" not in said[-1]:
+                said[-1] = {**said[-1], "cache_control": mark}
         block = {"type": "text", "text": tagged(present)}
         messages[place] = {**messages[place], "content": [*said, block]}
-        changed["messages"] = messages
-    return changed
+        body["messages"] = messages
+    return True
 
 
-def _gemini_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
+def _gemini_with_hint(body: Object, front: list[str], present: str, placement: Placement) -> bool:
     """Behind results it is a content of its own: Gemini takes as many parts with them as there were calls."""
+    del placement
     key = _instruction(body)
     system = body.get(key, {})
     contents = objects(body.get("contents"))
-    parts = objects(contents[-1].get("parts"))
-    if not is_object(system) or parts != contents[-1].get("parts"):
-        return body
-    changed: Object = dict(body)
-    front = _front(stable, present, placement)
+    last = contents[-1]
+    parts = objects(last.get("parts"))
+    if not is_object(system) or parts != last.get("parts"):
+        return False
     if front:
-        changed[key] = {**system, "parts": [*objects(system.get("parts")), *[{"text": text} for text in front]]}
-    if present and placement != "system" and contents[-1].get("role") != "model":
+        body[key] = {**system, "parts": [*objects(system.get("parts")), *[{"text": text} for text in front]]}
+    if present and last.get("role") != "model":
         part = {"text": tagged(present)}
         if any(not _RESULT_KEYS.isdisjoint(one) for one in parts):
             contents.append({"role": "user", "parts": [part]})
         else:
-            contents[-1] = {**contents[-1], "parts": [*parts, part]}
-        changed["contents"] = contents
-    return changed
+            contents[-1] = {**last, "parts": [*parts, part]}
+        body["contents"] = contents
+    return True
 
 
-_HINTED: Final[dict[Api, Callable[[Object, str, str, Placement], Object]]] = {
+_HINTED: Final[dict[Api, Callable[[Object, list[str], str, Placement], bool]]] = {
     "chat": _chat_with_hint,
     "responses": _responses_with_hint,
     "messages": _anthropic_with_hint,
     "gemini": _gemini_with_hint,
 }
-
-
-def _marked(block: Object, cache_control: Object) -> Object:
-    if block.get("type") in _UNMARKED or "cache_control" in block:
-        return block
-    return {**block, "cache_control": cache_control}
+"""Each adds to a copy of a request: texts to the system prompt, and a hint; False if no endpoint takes the request."""
 
 
 def is_behind_results(messages: Sequence[Object]) -> bool:
@@ -462,15 +451,6 @@ def is_behind_results(messages: Sequence[Object]) -> bool:
         return True
     # Messages of Anthropic's form hold results as parts of the user's.
     return any(part.get("type") == "tool_result" for part in objects(last.get("content")))
-
-
-def _item_appended(items: Sequence[Object], text: str) -> list[Object]:
-    """Items with a text at the end of the last one; after it, if the model wrote that or it holds no text."""
-    *before, last = items
-    key = _TEXTS.get(last.get("type", "message"), "")
-    if last.get("role") == "assistant" or not isinstance(last.get(key), str | list):
-        return [*items, {"role": "user", "content": text}]
-    return [*before, {**last, key: appended(last[key], text, kind="input_text")}]
 
 
 def tagged(text: str) -> str:
@@ -496,12 +476,14 @@ def _last_given(messages: Sequence[Object]) -> int:
     return -1
 
 
-def _append(messages: list[Object], place: int, text: str) -> None:
-    """Add a text to a message, in a copy of it; to a new user message if there is none."""
-    if not 0 <= place < len(messages):
+def _append(messages: list[Object], place: int, text: str, key: str, kind: str) -> None:
+    """Add a text to what a message has under a key, in a copy of it; in a new user message if it can take none."""
+    message = messages[place] if place >= 0 else {}
+    content = message.get(key)
+    if place < 0 or not isinstance(content, str | list | None):
         messages.append({"role": "user", "content": text})
-        return
-    messages[place] = {**messages[place], "content": appended(messages[place].get("content"), text)}
+    else:
+        messages[place] = {**message, key: appended(content, text, kind=kind)}
 
 
 def appended(content: object, text: str, *, kind: str = "text") -> Any:
