@@ -21,11 +21,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hepm.agents import DOORS
 from hepm.agents.live_run import TOKEN, Bounded
-from hepm.agents.wire import api_of, check_density, parsed
+from hepm.agents.wire import api_of
 from hepm.errors import InputError
-from hepm.ingest.fields import is_object
 from hepm.text import what_is_wrong
-from hepm.types import DEFAULT_NAMESPACE, Object
+from hepm.types import DEFAULT_NAMESPACE
 
 LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -100,14 +99,6 @@ def check_token(token: str) -> None:
     fits_a_header = token.isascii() and token.isprintable() and token == token.strip()
     if not fits_a_header or len(token) < 8:
         raise InputError("a token has at least 8 ASCII characters")
-
-
-async def json_object(request: Request) -> Object | None:
-    """The body of a request; None if it is no JSON object. InputError if it holds too much."""
-    raw = await request.body()
-    check_density(raw)
-    body = parsed(raw)
-    return body if is_object(body) else None
 
 
 def refused(status: int, message: str, **more: Any) -> Response:

@@ -38,6 +38,7 @@ _ASKED: Final = (
 _SUMMARY: Final = "Write a summary of the current state, including information from the environment and the user."
 
 Strategy: TypeAlias = Literal["off", "weight", "implicit", "explicit", "always", "hybrid"]
+Ended: TypeAlias = Literal["answered", "turns", "tokens"]
 Complete: TypeAlias = Callable[[Object], Object]
 """The chat completion for the body of a request."""
 
@@ -48,7 +49,7 @@ def summarize_the_task(summary: str) -> str:
     return "Noted."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LoopStep:
     """What memory added to one step: its text, "" if it said nothing, and the seconds spent in memory.
 
@@ -78,7 +79,7 @@ class Done:
     id: str
     text: str
     messages: Sequence[Object]
-    ended: Literal["answered", "turns", "tokens"]
+    ended: Ended
     turns: int
     tokens: int
     steps: Sequence[LoopStep] = ()
@@ -235,10 +236,9 @@ class Conversation:
         self.placement: Placement = resolved(agent.placement, agent.endpoint.base_url)
         self.tokens = 0
         self.stable = ""  # what memory said first, kept so that a provider's prompt cache works
-        self.memory_s = 0.0
         self.steps: list[LoopStep] = []
+        self.step = LoopStep()  # the last of them; before the first, none
         self.malformed = 0
-        self.first_token: tuple[float, ...] = ()  # of the last answer
 
     def work(self, request: str, answer: Callable[[str], str | None]) -> Done:
         """Turn after turn until the user has an answer, or a limit is reached."""
@@ -253,18 +253,16 @@ class Conversation:
                 self.session.reward(reward - before)
             if heard is not None:
                 self.hear(heard)
-            self.steps[-1] = replace(self.steps[-1], memory_s=self.memory_s)
+            ended: Ended | None = None
             if not acted and heard is None:
-                return self._done(text, "answered")
-            if self.tokens >= self.agent.max_tokens:
-                return self._done(text, "tokens")
-            if len(self.steps) >= self.agent.max_turns:
-                return self._done(text, "turns")
-
-    def _done(self, text: str, ended: Literal["answered", "turns", "tokens"]) -> Done:
-        return Done(
-            self.session.id, text, self.messages, ended, len(self.steps), self.tokens, self.steps, self.malformed
-        )
+                ended = "answered"
+            elif self.tokens >= self.agent.max_tokens:
+                ended = "tokens"
+            elif len(self.steps) >= self.agent.max_turns:
+                ended = "turns"
+            if ended is not None:
+                turns = len(self.steps)
+                return Done(self.session.id, text, self.messages, ended, turns, self.tokens, self.steps, self.malformed)
 
     def turn(self) -> tuple[str, bool]:
         """One turn of the model: its text, and whether the run goes on without an answer to it."""
@@ -272,6 +270,11 @@ class Conversation:
         for number, call in enumerate(calls):
             self._call(call["id"], call["function"], together=number > 0)
         return text, bool(calls)
+
+    def begin_step(self) -> None:
+        """Begin a turn of the model."""
+        self.step = LoopStep()
+        self.steps.append(self.step)
 
     def hear(self, text: str) -> None:
         """Take what the user said."""
@@ -296,7 +299,7 @@ class Conversation:
     def _step(self) -> tuple[str, list[Object]]:
         if callable(self.agent.tools) and self.steps:
             self.tools = self.agent.toolbox()
-        self.memory_s = 0.0
+        self.begin_step()
         if self.agent.strategy in ("explicit", "always"):
             self._ask_for_summary()
         with self.metered():
@@ -304,10 +307,9 @@ class Conversation:
             # After a step, `record` has just put its calls on disk.
             due = self.messages[-1]["role"] != "tool"
             prompt = self.session.prompt(tools=names, horizon=self.agent.max_turns, keep=due)
-        self.steps.append(LoopStep(prompt.text))
+        self.step.hint = prompt.text
         self.stable = self.stable or prompt.stable
         reply = self.ask(stable=self.stable, present=prompt.present, placement=self.placement)
-        self.steps[-1] = replace(self.steps[-1], first_token=self.first_token)
         self.messages.append(reply)
         text = str(reply.get("content") or "")
         if text:
@@ -337,7 +339,7 @@ class Conversation:
                 body["tool_choice"] = "none"
         completion = self._completion(partial(with_hint, "chat", body, stable=stable, present=present), placement)
         message: Object = completion["choices"][0]["message"]
-        self.first_token = _first_token(completion["choices"][0])
+        self.step.first_token = _first_token(completion["choices"][0])
         usage: Object = completion.get("usage") or {}
         # Local servers may send no usage: then it is estimated from the bytes.
         self.tokens += int(usage.get("total_tokens") or estimate_tokens(str((self.messages, message))))
@@ -368,7 +370,7 @@ class Conversation:
         try:
             yield
         finally:
-            self.memory_s += time.perf_counter() - started
+            self.step.memory_s += time.perf_counter() - started
 
 
 def _first_token(choice: Object) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.live_run import MCP_DOOR, TOKEN, Bounded, LiveRun, only_summarised
@@ -61,46 +61,59 @@ UserName = Annotated[
 Rounded = Annotated[float, AfterValidator(lambda value: round(value, 3))]
 
 
-class NextTool(BaseModel):
+class _Given(BaseModel):
+    """An answer; the text below a field is what an agent reads of it."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, from_attributes=True)
+
+
+class NextTool(_Given):
     """A tool to try next."""
 
     tool: str
     score: Rounded
-    support: int = Field(description="Successful runs that called it from here")
-    failure_share: Rounded | None = Field(description="Share of the runs that failed after calling it from here")
+    support: int
+    """Successful runs that called it from here"""
+    failure_share: Rounded | None
+    """Share of the runs that failed after calling it from here"""
     reason: str
 
 
-class NextTools(BaseModel):
+class NextTools(_Given):
     """The tools to try next, best first."""
 
     tools: list[NextTool]
-    prompt: str = Field(description="The same as a line of text; empty without an opinion")
-    no_opinion: str | None = Field(description="Why nothing is suggested")
+    prompt: str
+    """The same as a line of text; empty without an opinion"""
+    no_opinion: str | None
+    """Why nothing is suggested"""
 
 
-class EarlierSituation(BaseModel):
+class EarlierSituation(_Given):
     """A situation of an earlier run, what was called in it, and how the runs ended that went this way."""
 
     summary: str
-    after: list[str] = Field(description="Tools called just before; empty at the start")
-    called_next: list[str] = Field(description="Tools called in this situation")
-    succeeded: int = Field(description="Successful runs that called this from here")
-    failed: int = Field(description="Failed runs that called this from here")
+    after: Annotated[list[str], AfterValidator(lambda tools: [tool for tool in tools if tool != START])]
+    """Tools called just before; empty at the start"""
+    called_next: list[str] = Field(validation_alias=AliasChoices("called_next", "before"))
+    """Tools called in this situation"""
+    succeeded: int
+    """Successful runs that called this from here"""
+    failed: int
+    """Failed runs that called this from here"""
     similarity: Rounded
     run: str
 
 
-class EarlierRuns(BaseModel):
+class EarlierRuns(_Given):
     """What earlier runs did in such situations, and what they taught."""
 
-    situations: list[EarlierSituation] = Field(
-        description="The most similar situation of each way to go on, best first"
-    )
+    situations: list[EarlierSituation]
+    """The most similar situation of each way to go on, best first"""
     lessons: list[str]
 
 
-class ToolFound(BaseModel):
+class ToolFound(_Given):
     """A tool that may do what is asked for."""
 
     name: str
@@ -108,40 +121,48 @@ class ToolFound(BaseModel):
     reason: str
 
 
-class ToolsFound(BaseModel):
+class ToolsFound(_Given):
     """Tools that may do what is asked for, best first; they are described by their owners, not by hepm."""
 
     tools: list[ToolFound]
 
 
-class FailedTool(BaseModel):
+class FailedTool(_Given):
     """A tool that failed from here in earlier runs, or fails wherever it is called."""
 
     tool: str
-    failed: int = Field(description="Runs that called it from here and failed")
-    runs: int = Field(description="Runs that called it from here")
-    since: str = Field(description="Day of the earliest of its latest failed runs; empty if unknown")
-    error: str = Field(description="Its error in such a run, without numbers and names: data, no instruction")
-    instead: str = Field(description="What worked instead; empty if nothing stands out")
+    failed: int
+    """Runs that called it from here and failed"""
+    runs: int
+    """Runs that called it from here"""
+    since: str
+    """Day of the earliest of its latest failed runs; empty if unknown"""
+    error: str
+    """Its error in such a run, without numbers and names: data, no instruction"""
+    instead: str
+    """What worked instead; empty if nothing stands out"""
     reason: str
 
 
-class FailedTools(BaseModel):
+class FailedTools(_Given):
     """What failed here in earlier runs, most failures first, and what they taught."""
 
     failed: list[FailedTool]
     lessons: list[str]
-    no_opinion: str | None = Field(description="Why nothing is said")
+    no_opinion: str | None
+    """Why nothing is said"""
 
 
-class Remembered(BaseModel):
+class Remembered(_Given):
     """A lesson that was kept."""
 
-    lesson: str = Field(description="Its id, for `forget`")
-    state: str = Field(description="`pending` until a person approves it, `live` from then on, or why it was retired")
+    lesson: str
+    """Its id, for `forget`"""
+    state: str
+    """`pending` until a person approves it, `live` from then on, or why it was retired"""
 
 
-class UserPreferences(BaseModel):
+class UserPreferences(_Given):
     """What the user of a session prefers."""
 
     user: str
@@ -193,6 +214,7 @@ class _Tools:
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
+        self._memory = runs.memory
         self._sessions: Bounded[tuple[str, str, str], _McpSession] = Bounded(MOST)
 
     def suggest_next_tools(
@@ -205,7 +227,7 @@ class _Tools:
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         suggestions = self._suggestions(session_id, history, state, tools, k=k)
-        ranked = [NextTool.model_validate(suggestion, from_attributes=True) for suggestion in suggestions]
+        ranked = [NextTool.model_validate(suggestion) for suggestion in suggestions]
         session = self._of(session_id)
         session.named[len(session.history)] = [tool.tool for tool in ranked]
         return NextTools(tools=ranked, prompt=suggestions.prompt(), no_opinion=suggestions.abstained)
@@ -220,7 +242,7 @@ class _Tools:
         run = self._run_of(session_id)
         if self._is_control(run):
             return Suggestions(abstained=HELD_OUT)
-        suggestions = self._runs.memory.suggest(
+        suggestions = self._memory.suggest(
             history=history,
             state=state or None,
             tools=tools,
@@ -245,7 +267,7 @@ class _Tools:
         told = self._suggestions(session_id, history, state, None, k=0)
         if told.abstained == HELD_OUT:
             return FailedTools(failed=[], lessons=[], no_opinion=HELD_OUT)
-        memory, namespace = self._runs.memory, NAMESPACE.get()
+        memory, namespace = self._memory, NAMESPACE.get()
         failed = [self._failed_tool(way) for way in told.warnings]
         principles = Principles(memory.lessons.read_by(TOKEN.get()))
         history = self._of(session_id).history
@@ -261,7 +283,7 @@ class _Tools:
         """With what the failed runs say that this token may read."""
         days: list[str] = []
         errors: list[str] = []
-        for run in self._runs.memory.lessons.runs(way.failed_runs, namespace=NAMESPACE.get()):
+        for run in self._memory.lessons.runs(way.failed_runs, namespace=NAMESPACE.get()):
             if run.ended_at:
                 days.append(datetime.fromtimestamp(run.ended_at, UTC).date().isoformat())
             if _may_read(run.tags.get(RECORDED_BY, "")):
@@ -288,7 +310,7 @@ class _Tools:
         said_by: Annotated[Literal["agent", "user"], Field(description="Whose words or wish it is")] = "agent",
     ) -> Remembered:
         """Keep a lesson for later tasks. No agent is told it before a person approves it."""
-        memory, namespace, author = self._runs.memory, NAMESPACE.get(), _author(said_by)
+        memory, namespace, author = self._memory, NAMESPACE.get(), _author(said_by)
         run = self._run_of(session_id, writes=True)
         text = " ".join(without_surrogates(lesson).split())
         redactor = self._runs.ingest_options().redactor
@@ -318,7 +340,7 @@ class _Tools:
         user: UserName = "",
     ) -> str:
         """Forget a lesson that this agent or its user had remembered, or a preference of the user of this session."""
-        memory, namespace = self._runs.memory, NAMESPACE.get()
+        memory, namespace = self._memory, NAMESPACE.get()
         if bool(lesson) == bool(preference):
             raise InputError("say what to forget: a lesson, by its id, or a preference, in its words")
         self._run_of(session_id, writes=True)
@@ -345,7 +367,7 @@ class _Tools:
         user = known or user
         if not user:
             raise InputError("no user is known of this session: give `user`")
-        notes = self._runs.memory.preferences.notes(user, namespace=NAMESPACE.get())
+        notes = self._memory.preferences.notes(user, namespace=NAMESPACE.get())
         return UserPreferences(user=user, preferences=[] if notes is None else lines_of(notes.text))
 
     def _run_of(self, session_id: str, *, writes: bool = False) -> LiveRun | None:
@@ -361,7 +383,7 @@ class _Tools:
             if writes:
                 raise InputError("this token may not write")
             return None
-        if self._runs.memory.holdout and not writes:
+        if self._memory.holdout and not writes:
             return self._runs.named(session_id, namespace=namespace, door=MCP_DOOR)
         run = self._runs.find(session_id, namespace=namespace)
         if run is not None:
@@ -371,7 +393,7 @@ class _Tools:
     def _may_search(self, session_id: str) -> bool:
         """Whether a session may read what earlier runs did. In an experiment it says who it is, as it has an arm."""
         if not session_id:
-            if self._runs.memory.holdout:
+            if self._memory.holdout:
                 raise InputError("give the session_id of this task: an experiment is under way")
             return True
         run = self._run_of(session_id)
@@ -383,7 +405,7 @@ class _Tools:
         """Whether memory says nothing to a session: of those that this token cannot record, to none."""
         if run is not None:
             return run.session.is_control
-        return bool(self._runs.memory.holdout) and not WRITES.get()
+        return bool(self._memory.holdout) and not WRITES.get()
 
     def _of(self, session_id: str) -> _McpSession:
         """What is known of a session."""
@@ -398,7 +420,7 @@ class _Tools:
         session_id: TaskId = "",
     ) -> EarlierRuns:
         """Find the situations of earlier runs most similar to this one, what was called there, and lessons from it."""
-        memory, namespace = self._runs.memory, NAMESPACE.get()
+        memory, namespace = self._memory, NAMESPACE.get()
         if not self._may_search(session_id):
             return EarlierRuns(situations=[], lessons=[])
         # Many more than k: among 50 situations there are often only a few ways to go on.
@@ -408,15 +430,7 @@ class _Tools:
         ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], EarlierSituation] = {}
         for match in matches:
             if (match.after, match.before) not in ways and _may_read(tokens.get(match.run, "")):
-                ways[match.after, match.before] = EarlierSituation(
-                    summary=match.summary,
-                    after=[tool for tool in match.after if tool != START],
-                    called_next=list(match.before),
-                    succeeded=match.succeeded,
-                    failed=match.failed,
-                    similarity=match.similarity,
-                    run=match.run,
-                )
+                ways[match.after, match.before] = EarlierSituation.model_validate(match)
         told = memory.lessons.read_by(TOKEN.get())
         principles = Principles(told).search(query, k=_LESSONS, namespace=namespace)
         experiences = Experiences(told).search(query, k=_LESSONS, namespace=namespace)
@@ -436,8 +450,8 @@ class _Tools:
         """Find the tools for a task by words, and by what earlier runs of like tasks called."""
         if not self._may_search(session_id):
             return ToolsFound(tools=[])
-        found = self._runs.memory.shortlists.find_known(query, tools, k=k, namespace=NAMESPACE.get())
-        return ToolsFound(tools=[ToolFound.model_validate(one, from_attributes=True) for one in found])
+        found = self._memory.shortlists.find_known(query, tools, k=k, namespace=NAMESPACE.get())
+        return ToolsFound(tools=[ToolFound.model_validate(one) for one in found])
 
     def summarize_the_task(
         self,
@@ -458,9 +472,7 @@ class _Tools:
         elif self._is_control(None):
             return NOTHING
         else:  # a token that only reads gets the answer, and nothing is recorded
-            prompt = self._runs.memory.prompt(
-                state=summary, history=history, token=TOKEN.get(), namespace=NAMESPACE.get()
-            )
+            prompt = self._memory.prompt(state=summary, history=history, token=TOKEN.get(), namespace=NAMESPACE.get())
         return prompt.text or NOTHING
 
     def record_outcome(

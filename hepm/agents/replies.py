@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from hepm.agents.wire import Api, inner_of, items_of, object_in, objects, parsed, text_of
 from hepm.ingest.fields import is_list, is_object
@@ -50,11 +50,20 @@ def after_denial(api: Api, body: Object, raw: bytes, denied: int, why: str) -> O
     """
     reply = object_in(parsed(raw))
     said = read_reply(api, "", raw).messages
+    calls = [call for message in said for call in objects(message.get("tool_calls"))]
     results: list[Object] = []
-    for message in said:
-        for call in objects(message.get("tool_calls")):
-            text = why if len(results) == denied else _NOT_MADE
-            results.append(_result(api, call, text))
+    for place, call in enumerate(calls):
+        id, text = call.get("id"), why if place == denied else _NOT_MADE
+        if api == "messages":
+            result: Object = {"type": "tool_result", "tool_use_id": id, "content": text}
+        elif api == "responses":
+            result = {"type": "function_call_output", "call_id": id, "output": text}
+        elif api == "gemini":
+            held: Object = {"name": inner_of(call).get("name"), "response": {"error": text}}
+            result = {"functionResponse": {**held, "id": id} if id else held}
+        else:
+            result = {"role": "tool", "tool_call_id": id, "content": text}
+        results.append(result)
     if api == "responses":
         return {**body, "input": [*items_of(body), *objects(reply.get("output")), *results]}
     if api == "gemini":
@@ -64,19 +73,6 @@ def after_denial(api: Api, body: Object, raw: bytes, denied: int, why: str) -> O
     if api == "messages":  # its thoughts go back with their signatures
         turns = [{"role": "assistant", "content": reply.get("content")}, {"role": "user", "content": results}]
     return {**body, "messages": [*objects(body.get("messages")), *turns]}
-
-
-def _result(api: Api, call: Object, text: str) -> Object:
-    """A result of a call that was not made."""
-    id = call.get("id")
-    if api == "messages":
-        return {"type": "tool_result", "tool_use_id": id, "content": text}
-    if api == "responses":
-        return {"type": "function_call_output", "call_id": id, "output": text}
-    if api == "gemini":
-        own_id = {"id": id} if id else {}
-        return {"functionResponse": {"name": inner_of(call).get("name"), "response": {"error": text}, **own_id}}
-    return {"role": "tool", "tool_call_id": id, "content": text}
 
 
 def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
@@ -169,47 +165,41 @@ def _joined_chat(events: Sequence[Object]) -> Object:
     and so do arguments behind whole ones.
     """
     text = ""
-    calls = _StreamedCalls()
+    calls: list[Object] = []
+    # The latest call at each index, and of each id; an index as a text: a list could not be looked up.
+    latest: dict[str, Object] = {}
     for event in events:
         for choice in objects(event.get("choices")):
             if not choice.get("index"):
                 delta = object_in(choice.get("delta"))
                 text += text_of(delta.get("content"))
                 for part in objects(delta.get("tool_calls")):
-                    calls.add(part)
-    named = [call for call in calls.all if call["function"]["name"]]
+                    _add_part(part, calls, latest)
+    named = [call for call in calls if call["function"]["name"]]
     message: Object = {"role": "assistant", "content": text}
     if named:
         message["tool_calls"] = named
     return {"choices": [{"message": message}] if named or text else []}
 
 
-class _StreamedCalls:
-    """Tool calls that come in parts."""
-
-    def __init__(self) -> None:
-        self.all: list[Object] = []
-        # The latest call at each index, and of each id; an index as a text: a list could not be looked up.
-        self._latest: dict[str, Object] = {}
-
-    def add(self, part: Object) -> None:
-        """Add a part to its call: the first one has the name, each some of the arguments."""
-        index, id = str(part.get("index")), text_of(part.get("id"))
-        inner = inner_of(part)
-        name, arguments = text_of(inner.get("name")), text_of(inner.get("arguments") or inner.get("input"))
-        # Deltas: {"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}, then
-        # {"index": 0, "function": {"arguments": '{"q'}}, …
-        call = self._latest.get(f"id {id}") or self._latest.get(index)
-        if call is None or (id and call["id"] and id != call["id"]) or _begins(call["function"], name, arguments):
-            call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-            self.all.append(call)
-        self._latest[index] = call
-        if id:
-            call["id"] = call["id"] or id
-            self._latest[f"id {id}"] = call
-        function = cast(Object, call["function"])
-        function["name"] = function["name"] or name
-        function["arguments"] += arguments
+def _add_part(part: Object, calls: list[Object], latest: dict[str, Object]) -> None:
+    """Add a part to its call: the first one has the name, each some of the arguments."""
+    index, id = str(part.get("index")), text_of(part.get("id"))
+    inner = inner_of(part)
+    name, arguments = text_of(inner.get("name")), text_of(inner.get("arguments") or inner.get("input"))
+    # Deltas: {"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}, then
+    # {"index": 0, "function": {"arguments": '{"q'}}, …
+    call = latest.get(f"id {id}") or latest.get(index)
+    if call is None or (id and call["id"] and id != call["id"]) or _begins(call["function"], name, arguments):
+        call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+        calls.append(call)
+    latest[index] = call
+    if id:
+        call["id"] = call["id"] or id
+        latest[f"id {id}"] = call
+    function: Object = call["function"]
+    function["name"] = function["name"] or name
+    function["arguments"] += arguments
 
 
 def _begins(function: Object, name: str, arguments: str) -> bool:

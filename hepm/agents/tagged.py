@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
-from hepm.agents.loop import Agent, Conversation, LoopStep, Strategy
+from hepm.agents.loop import Agent, Conversation, Strategy
 from hepm.errors import InputError
 from hepm.experience.principles import FoundPrinciple
 from hepm.experience.prompt import FRAME, ITEM_CHARS
@@ -135,8 +135,7 @@ class _TaggedConversation(Conversation):
         if callable(self.agent.tools) and self.steps:
             self.tools = self.agent.toolbox()
             self.messages[0] = {"role": "system", "content": self.agent.instructions}
-        self.memory_s = 0.0
-        self.steps.append(LoopStep())
+        self.begin_step()
         reply = self.ask(stable="", present="", placement=self.placement)
         action = read_action(str(reply.get("content") or ""))
         knowledge = self.agent.knowledge
@@ -183,7 +182,7 @@ class _TaggedConversation(Conversation):
         with self.metered():
             principles = self.session.search_principles(query, floor=NO_FLOOR)
         text = principles_text(principles)
-        self.steps[-1] = LoopStep(text)
+        self.step.hint = text
         return text
 
     def _call_tool(self, name: str, arguments: str) -> str:

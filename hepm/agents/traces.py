@@ -23,9 +23,8 @@ from hepm.agents.guard import access_of, namespace_of
 from hepm.agents.live_run import MCP_DOOR, OTLP_DOOR
 from hepm.agents.recordable import recordable
 from hepm.agents.runs import LiveRuns
-from hepm.agents.wire import check_density
+from hepm.agents.wire import read_object
 from hepm.errors import ConflictError, InputError, MissingExtraError
-from hepm.ingest.fields import is_object
 from hepm.ingest.formats.document import RunOrigin
 from hepm.ingest.formats.otlp import spans_of
 from hepm.ingest.formats.spans import Spans, TraceSpan
@@ -60,8 +59,13 @@ class Traces:
         self._max_body = max_body
         self._conversations: OrderedDict[tuple[str, str], Spans] = OrderedDict()
         self._of_trace: dict[tuple[str, str], str] = {}
-        self._before: set[tuple[str, str]] | None = None
+        # The spans of the runs that a crash or a restart left, by namespace.
+        self._before: set[tuple[str, str]] = set()
         self._lock = Lock()
+        for kept in runs.memory.sessions.under_way(set()):
+            for part in kept.parts:
+                self._before.add((kept.namespace, part))
+                self._of_trace.setdefault((kept.namespace, part.partition(":")[0]), kept.run.id)
 
     async def answer(self, request: Request) -> Response:
         """Take what an exporter sends, whose endpoint is http://host/otlp."""
@@ -70,11 +74,13 @@ class Traces:
             raise HTTPException(415, f"the content type is {kind[:40]!r}: send {_PROTOBUF} or {_JSON}")
         if not access_of(request).write:
             raise HTTPException(403, "this token may not write")
-        encoding = request.headers.get("content-encoding", "")
-        body = await asyncio.to_thread(_inflated, await request.body(), encoding, self._max_body)
-        export = await asyncio.to_thread(_decoded, body, kind)
-        rejected = await asyncio.to_thread(self.receive, export, namespace_of(request))
-        return _accepted(kind, rejected)
+        encoding, body = request.headers.get("content-encoding", ""), await request.body()
+
+        def take() -> list[str]:
+            export = _decoded(_inflated(body, encoding, self._max_body), kind)
+            return self.receive(export, namespace_of(request))
+
+        return _accepted(kind, await asyncio.to_thread(take))
 
     def receive(self, export: Object, namespace: str) -> list[str]:
         """Take the spans of one request, and bring their runs up to date; why spans were rejected.
@@ -95,11 +101,10 @@ class Traces:
         except RecordError as error:
             raise InputError(f"the body is no OTLP request: {error}") from error
         with self._lock:
-            before = self._before_start()
             sessions = {span.trace: span.session for span in spans if span.session}
             touched: dict[str, bool] = {}
             for span in spans:
-                if (namespace, _part(span)) in before:
+                if (namespace, _part(span)) in self._before:
                     continue  # sent again, as its answer was lost
                 id = self._conversation(namespace, span.trace, sessions.get(span.trace, ""))
                 if not span.session and id != span.trace:
@@ -119,16 +124,6 @@ class Traces:
         if conflicts and len(conflicts) == len(touched):
             raise conflicts[0]
         return rejected + list(map(str, conflicts))
-
-    def _before_start(self) -> set[tuple[str, str]]:
-        """The spans of the runs that a crash or a restart left, by namespace."""
-        if self._before is None:
-            self._before = set()
-            for kept in self._runs.memory.sessions.under_way(set()):
-                for part in kept.parts:
-                    self._before.add((kept.namespace, part))
-                    self._of_trace.setdefault((kept.namespace, part.partition(":")[0]), kept.run.id)
-        return self._before
 
     def _conversation(self, namespace: str, trace: str, session: str) -> str:
         """The id of the conversation of a trace. Its first spans may lack it: then they move."""
@@ -211,10 +206,8 @@ class Traces:
 
     def _drop(self, namespace: str, id: str) -> None:
         spans = self._conversations.pop((namespace, id), None)
-        if spans is None:
-            return
-        for trace in {span.trace for span in spans}:
-            self._of_trace.pop((namespace, trace), None)
+        for span in spans or ():
+            self._of_trace.pop((namespace, span.trace), None)
 
 
 def _part(span: TraceSpan) -> str:
@@ -252,14 +245,7 @@ def _inflated(body: bytes, encoding: str, limit: int) -> bytes:
 
 def _decoded(body: bytes, kind: str) -> Object:
     if kind == _JSON:
-        check_density(body)
-        try:
-            export = DECODER.decode(body.decode())
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"the body is no JSON: {error}") from error
-        if not is_object(export):
-            raise InputError("the body is no JSON object")
-        return export
+        return read_object(body, DECODER.decode)
     try:
         from google.protobuf.json_format import MessageToDict
         from google.protobuf.message import DecodeError

@@ -105,13 +105,7 @@ def placement_for(model: str) -> Placement:
 
 def read_body(api: Api, raw: bytes) -> Object:
     """The JSON object of a request; InputError if it is none, or if its messages are no list of objects, or none."""
-    check_density(raw)
-    try:
-        body = json.loads(raw.decode())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the body is no JSON in UTF-8: {type(error).__name__}") from error
-    if not is_object(body):
-        raise InputError("the body is no JSON object")
+    body = read_object(raw)
     key = _MESSAGES[api]
     listed = body.get(key)
     # The Responses API takes {"input": "Hello"} for a list with one message of the user.
@@ -123,10 +117,17 @@ def read_body(api: Api, raw: bytes) -> Object:
     return body
 
 
-def check_density(raw: bytes) -> None:
-    """InputError for a JSON text that would take a hundred times its size in memory, by its commas."""
+def read_object(raw: bytes, decode: Callable[[str], Any] = json.loads) -> Object:
+    """The JSON object in a body; InputError if it is none, or would take a hundred times its size in memory."""
     if raw.count(b",") > _MOST_COMMAS:
         raise InputError(f"the body holds more than {_MOST_COMMAS:,} commas: send less at once")
+    try:
+        body = decode(raw.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the body is no JSON in UTF-8: {type(error).__name__}") from error
+    if not is_object(body):
+        raise InputError("the body is no JSON object")
+    return body
 
 
 def write_body(body: Object) -> bytes:

@@ -26,7 +26,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import hepm
-from hepm.agents.guard import OPEN, access_of, json_object
+from hepm.agents.guard import OPEN, access_of
+from hepm.agents.wire import read_object
 from hepm.errors import InputError
 from hepm.graph.mirror.mirror import switching_often
 from hepm.text import what_is_wrong
@@ -117,10 +118,7 @@ async def body_of(request: Request) -> Object:
     """The JSON object of a request; InputError if it is none."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
         raise HTTPException(415, f"send JSON, with Content-Type: {_JSON}")
-    body = await json_object(request)
-    if body is None:
-        raise InputError("the body is no JSON object")
-    return body
+    return read_object(await request.body())
 
 
 def routes_of(doors: Iterable[Door]) -> list[Route]:

@@ -33,7 +33,6 @@ from hepm.agents.guard import (
     Guard,
     access_of,
     check_token,
-    json_object,
     name_of_token,
     namespace_of,
     refused,
@@ -43,6 +42,7 @@ from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
 from hepm.agents.traces import Traces
+from hepm.agents.wire import read_object
 from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError, NotFoundError, StoreError
 from hepm.types import Object
 from hepm.web import live_page
@@ -200,9 +200,7 @@ class Server:
         agent = request.path_params["agent"]
         if agent not in AGENTS:
             return refused(404, f"no hooks of {agent[:_SHOWN_KEY]!r} are known, but of {', '.join(sorted(AGENTS))}")
-        event = await json_object(request)
-        if event is None:
-            return refused(400, "a hook's event is a JSON object")
+        event = read_object(await request.body())
         try:
             return JSONResponse(await asyncio.to_thread(self._hooks.answer, event, namespace_of(request), agent))
         except (InputError, StoreError):  # nothing of it is recorded, and its client learns that

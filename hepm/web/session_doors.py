@@ -126,7 +126,7 @@ class SessionDoors:
         self._runs.replied(run, Reply())  # which keeps it on the disk
         present = prompt.present and tagged(prompt.present)
         ranked = prompt.suggestions.ranked
-        tools = [NextTool.model_validate(suggestion, from_attributes=True) for suggestion in ranked]
+        tools = [NextTool.model_validate(suggestion) for suggestion in ranked]
         return {"run": run.id, "stable": run.stable, "present": present, "tools": tools}
 
     def _record(self, request: Request, conversation: RunSoFar) -> Recorded:
