@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from threading import RLock
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
@@ -186,38 +185,6 @@ class AgentRuns:
         """Store a run (see `AgentRun.finish`)."""
         self._under_way.pop(run.id, None)
         run.finish(outcome, *end)
-
-
-def around(steps: Generator[Any, Any, None], handler: Callable[[Any], Any]) -> Any:
-    """Call a handler with what a generator yields; that gets the result, or the error.
-
-    Frameworks want hooks around a call twice, sync and async. The generator is what both do before and after it.
-    """
-    request = next(steps)
-    try:
-        result = handler(request)
-    except BaseException as error:
-        _resume(steps.throw, error)
-        raise
-    _resume(steps.send, result)
-    return result
-
-
-async def around_async(steps: Generator[Any, Any, None], handler: Callable[[Any], Awaitable[Any]]) -> Any:
-    """`around` without blocking the event loop."""
-    request = await asyncio.to_thread(next, steps)
-    try:
-        result = await handler(request)
-    except BaseException as error:
-        await asyncio.to_thread(_resume, steps.throw, error)
-        raise
-    await asyncio.to_thread(_resume, steps.send, result)
-    return result
-
-
-def _resume(resume: Callable[[Any], Any], value: object) -> None:
-    with contextlib.suppress(StopIteration):
-        resume(value)
 
 
 @contextlib.contextmanager

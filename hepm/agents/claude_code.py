@@ -84,16 +84,13 @@ class ClaudeCode:
                 self._runs.rest(run)
         if kind not in _HINTED:
             return {}
-        try:
-            with run.lock:
-                denied = ""
-                if kind == "PreToolUse" and agent not in UNDENIED:
-                    denied = self._denied(run, event)
-                text = denied
-                if not denied and (agent, kind) not in UNHEARD:
-                    text = self._said(run, event, calls)
-        except StoreError:
-            return {}
+        denied = text = ""
+        with suppress(StoreError), run.lock:
+            if kind == "PreToolUse" and agent not in UNDENIED:
+                denied = self._denied(run, event)
+            text = denied
+            if not denied and (agent, kind) not in UNHEARD:
+                text = self._said(run, event, calls)
         if not text:
             return {}
         said: Object = {"hookEventName": kind, "additionalContext": text}

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Annotated, Any, NotRequired
 from uuid import uuid4
 
@@ -15,7 +15,7 @@ from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage, me
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from hepm.agents.adapter import AgentRun, AgentRuns, Source, Verdict, around, around_async
+from hepm.agents.adapter import AgentRun, AgentRuns, Source, Verdict
 from hepm.agents.wire import appended, placement_for, without_foreign_hint
 from hepm.ingest.formats.message_layouts import chat_messages
 from hepm.types import Object
@@ -65,38 +65,49 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     def wrap_model_call(self, request: Any, handler: Any) -> Any:
         """Call the model with a hint, and record its reply."""
-        return around(self._model_call(request), handler)
+        run = self._run(request.state)
+        try:
+            response = handler(_hinted(run, request))
+        except BaseException:
+            self._runs.end(run)
+            raise
+        run.replied(lambda: _chat(response.result))
+        return response
 
     async def awrap_model_call(self, request: Any, handler: Any) -> Any:
         """Call the model with a hint, and record its reply."""
-        return await around_async(self._model_call(request), handler)
+        run = self._run(request.state)
+        try:
+            response = await handler(await asyncio.to_thread(_hinted, run, request))
+        except BaseException:
+            await asyncio.to_thread(self._runs.end, run)
+            raise
+        await asyncio.to_thread(run.replied, lambda: _chat(response.result))
+        return response
 
     def wrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Call a tool, and record how it ended; one that memory denies is not called."""
-        return self._denied(request) or around(self._tool_call(request), handler)
+        denied, run = self._denied(request), self._run(request.state)
+        if denied is not None:
+            return denied
+        try:
+            with run.calling(request.tool_call["id"], interrupts=(GraphBubbleUp,)):
+                return _noted(run, request, handler(request))
+        except BaseException:
+            self._runs.end(run)
+            raise
 
     async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Call a tool, and record how it ended; one that memory denies is not called."""
-        denied = await asyncio.to_thread(self._denied, request)
-        return denied or await around_async(self._tool_call(request), handler)
-
-    def _model_call(self, request: Any) -> Generator[Any, Any, None]:
-        run = self._run(request.state)
+        denied, run = await asyncio.to_thread(self._denied, request), self._run(request.state)
+        if denied is not None:
+            return denied
         try:
-            response = yield _hinted(run, request)
-            run.replied(lambda: chat_messages(messages_to_dict(response.result)))
+            with run.calling(request.tool_call["id"], interrupts=(GraphBubbleUp,)):
+                return _noted(run, request, await handler(request))
         except BaseException:
-            self._runs.end(run)
-
-    def _tool_call(self, request: Any) -> Generator[Any, Any, None]:
-        run, id = self._run(request.state), request.tool_call["id"]
-        try:
-            with run.calling(id, interrupts=(GraphBubbleUp,)):
-                result = yield request
-                if getattr(result, "type", "") == "tool":  # else a Command, whose message comes with the next request
-                    run.called(id, result.text, error=result.status == "error")
-        except BaseException:
-            self._runs.end(run)
+            await asyncio.to_thread(self._runs.end, run)
+            raise
 
     def _denied(self, request: Any) -> ToolMessage | None:
         call = request.tool_call
@@ -126,7 +137,18 @@ def _hinted(run: AgentRun, request: Any) -> Any:
     conversation = list(messages)
     if system:
         conversation.insert(0, system)
-    return run.hinted(request, lambda: chat_messages(messages_to_dict(conversation)), put, tools=tools)
+    return run.hinted(request, lambda: _chat(conversation), put, tools=tools)
+
+
+def _chat(messages: Any) -> list[Object]:
+    return chat_messages(messages_to_dict(messages))
+
+
+def _noted(run: AgentRun, request: Any, result: Any) -> Any:
+    """The result of a tool call, which the run keeps; that of a Command comes with the next request."""
+    if getattr(result, "type", "") == "tool":
+        run.called(request.tool_call["id"], result.text, error=result.status == "error")
+    return result
 
 
 def _tool_name(tool: Any) -> str:
