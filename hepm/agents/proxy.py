@@ -9,7 +9,8 @@ import asyncio
 import logging
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Final, cast
@@ -28,7 +29,6 @@ from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
 from hepm.agents.tool_lists import ROUNDS, ToolLists, with_all_tools
 from hepm.agents.wire import Api, Placement, Vendor, objects
-from hepm.agents.workers import Workers
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.ingest.records import RecordError
 from hepm.memory.shortlist import MORE_TOOLS
@@ -118,14 +118,14 @@ class Proxy:
         self._lists = ToolLists(runs, shortlist)
         # By the address of a proxy on the way; "" for none. No client is above them, which would keep cookies.
         self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}
-        self._ask = Workers(4, "hepm-hint")
-        self._record = Workers(1, "hepm-record")
+        self._asking = ThreadPoolExecutor(4, thread_name_prefix="hepm-hint")
+        self._recording = ThreadPoolExecutor(1, thread_name_prefix="hepm-record")
 
     async def close(self) -> None:
         """Finish recording, and close the connections."""
         await asyncio.to_thread(self._runs.wait_recorded)
-        self._record.close()
-        self._ask.close()
+        self._recording.shutdown(wait=False)
+        self._asking.shutdown(wait=False)
         for transport in self._transports.values():
             await transport.aclose()
 
@@ -146,8 +146,10 @@ class Proxy:
             try:
                 async with asyncio.timeout(self._hint_s):
                     hinted = partial(self._with_hint, exchange, api, path, namespace)
-                    exchange = await self._ask.ask(hinted, late=self._came_late)
+                    asked = self._asking.submit(copy_context().run, hinted)
+                    exchange = await asyncio.wrap_future(asked)
             except TimeoutError:
+                asked.add_done_callback(self._came_late)
                 # The hint is late, the request is not: it goes on as it came.
                 self._runs.counts["late_hints", namespace] += 1
                 exchange = await asyncio.to_thread(_without_hint, exchange, api)
@@ -204,8 +206,11 @@ class Proxy:
             self._runs.counts["failed", namespace] += 1
             return _without_hint(exchange, api)
 
-    def _came_late(self, exchange: _Exchange) -> None:
+    def _came_late(self, asked: Future[_Exchange]) -> None:
         """The request went on without its run, so that the run waits for no reply to it."""
+        if asked.cancelled() or asked.exception() is not None:
+            return
+        exchange = asked.result()
         if exchange.run is not None:
             self._runs.replied(exchange.run, Reply())
 
@@ -366,7 +371,9 @@ class Proxy:
             content = None
             try:
                 async with asyncio.timeout(self._hint_s):
-                    content = await self._ask.ask(partial(self._own_answer, exchange, api, run, raw))
+                    content = await asyncio.get_running_loop().run_in_executor(
+                        self._asking, copy_context().run, partial(self._own_answer, exchange, api, run, raw)
+                    )
             except Exception as error:  # it is late, or memory fails
                 _log.warning("a reply is not answered here: %s", type(error).__name__)
             if content is None or answered == ROUNDS:
@@ -446,7 +453,7 @@ class Proxy:
                 recorded.set_result(None)
 
         # Begun at once, the thread would hold up the bytes that now go to the client.
-        asyncio.get_running_loop().call_soon(self._record.later, record)
+        asyncio.get_running_loop().call_soon(self._recording.submit, record)
         return recorded
 
 
