@@ -136,6 +136,15 @@ class LiveRun:
         """Whether a model's reply is in the record and not on disk, as after a crash."""
         return any(message.get("role") == "assistant" for message in self.messages[self.kept :])
 
+    def continued_by(self, marks: Sequence[str]) -> int | None:
+        """How many of the messages with these marks it holds, if they begin with all of its own; else None.
+
+        The model's last reply does not count, as it may come back in other words.
+        """
+        known = [*self.before, *self.marks]
+        count = len(known) - self.replied  # True is 1
+        return count if known[:count] == list(marks[:count]) else None
+
     def check_kept(self) -> None:
         """Raise a StoreError if what is recorded is in the memory of this process alone, as on a full disk."""
         if not self.session.on_disk:

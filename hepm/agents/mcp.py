@@ -290,15 +290,8 @@ class _Tools:
                 for call in run.calls():
                     if call.name == way.tool and (call.error or (call.result or "").lstrip()[:5].lower() == "error"):
                         errors += errors_of(call)[:1]
-        return FailedTool(
-            tool=way.tool,
-            failed=way.failures,
-            runs=way.runs,
-            since=min(days, default=""),
-            error=(*errors, "")[0],
-            instead=way.instead,
-            reason=way.named,
-        )
+        about: Object = {"tool": way.tool, "failed": way.failures, "runs": way.runs, "instead": way.instead}
+        return FailedTool(**about, since=min(days, default=""), error=(*errors, "")[0], reason=way.named)
 
     def remember(
         self,
@@ -392,14 +385,10 @@ class _Tools:
 
     def _may_search(self, session_id: str) -> bool:
         """Whether a session may read what earlier runs did. In an experiment it says who it is, as it has an arm."""
-        if not session_id:
-            if self._memory.holdout:
-                raise InputError("give the session_id of this task: an experiment is under way")
-            return True
-        run = self._run_of(session_id)
-        if run is None:
-            return not self._is_control(None)
-        return not run.session.is_control and not run.session.is_shadow
+        if not session_id and self._memory.holdout:
+            raise InputError("give the session_id of this task: an experiment is under way")
+        run = self._run_of(session_id) if session_id else None
+        return not self._is_control(run) and (run is None or not run.session.is_shadow)
 
     def _is_control(self, run: LiveRun | None) -> bool:
         """Whether memory says nothing to a session: of those that this token cannot record, to none."""

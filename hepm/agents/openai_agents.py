@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from dataclasses import replace
+from functools import cache
 from typing import Any, cast
 
 from agents import Agent, Handoff, RunConfig, RunContextWrapper, RunHooks, Span, Trace, TracingProcessor
@@ -33,9 +34,7 @@ class HepmRunHooks(RunHooks[Any]):
         self._agent: Agent[Any] | None = None
         self._tools: list[str] | None = None
         self._first: Object | None = None
-        if _failures not in _known:
-            _known.append(_failures)
-            add_trace_processor(_failures)
+        _failures()
 
     def run_config(self, config: RunConfig | None = None) -> RunConfig:
         """A run's configuration, yours if you have one. Your `call_model_input_filter` comes before the hint."""
@@ -89,7 +88,7 @@ class HepmRunHooks(RunHooks[Any]):
         """Connect a call with its span, which has its error."""
         span, id = get_current_span(), getattr(context, "tool_call_id", "")
         if span is not None and id:
-            _failures.calls[span.span_id] = self._run, id
+            _failures().calls[span.span_id] = self._run, id
 
     async def on_tool_end(self, context: Any, agent: Agent[Any], tool: Any, result: object) -> None:
         """Record a result."""
@@ -117,5 +116,9 @@ class _Failures(TracingProcessor):
     def force_flush(self) -> None: ...
 
 
-_failures = _Failures()
-_known: list[_Failures] = []
+@cache
+def _failures() -> _Failures:
+    """Those of the process, which the SDK tells of its spans from the first call on."""
+    failures = _Failures()
+    add_trace_processor(failures)
+    return failures

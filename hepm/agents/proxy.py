@@ -143,10 +143,10 @@ class Proxy:
         headers = self._headers(request, vendor, url, key)
         exchange = _Exchange(request, url, headers, api, await request.body())
         if api is not None:
+            hinted = partial(self._with_hint, exchange, api, path, namespace)
+            asked = self._asking.submit(copy_context().run, hinted)
             try:
                 async with asyncio.timeout(self._hint_s):
-                    hinted = partial(self._with_hint, exchange, api, path, namespace)
-                    asked = self._asking.submit(copy_context().run, hinted)
                     exchange = await asyncio.wrap_future(asked)
             except TimeoutError:
                 asked.add_done_callback(self._came_late)
@@ -161,22 +161,13 @@ class Proxy:
         try:
             body = wire.read_body(api, raw)
             model = wire.model_of(path, body)
-            environment = headers.get("x-hepm-environment", "").strip()
+            about = {name: headers.get(f"x-hepm-{name}", "").strip() for name in ("user", "task", "environment")}
             if headers.get("user-agent", "").startswith(_CLAUDE_CODE):
                 if not wire.tools_of(body):  # it asks for a title, or for a summary of a page: that is no conversation
                     return _without_hint(exchange, api)
-                environment = environment or "claude-code"
-            run = self._runs.of_request(
-                api,
-                body,
-                id=_session_in(headers),
-                namespace=namespace,
-                door="proxy",
-                user=headers.get("x-hepm-user", "").strip(),
-                task=headers.get("x-hepm-task", "").strip(),
-                environment=environment,
-                model=model,
-            )
+                about["environment"] = about["environment"] or "claude-code"
+            id = _session_in(headers)
+            run = self._runs.of_request(api, body, id=id, namespace=namespace, door="proxy", model=model, **about)
             prompt = self._runs.prompt(run, keep=run.behind)
             # A web page or a mail among the results may imitate memory's words.
             own = wire.without_foreign_hints(api, body)
@@ -196,8 +187,9 @@ class Proxy:
             if self._may_fall_back and placement == "behind" and api in ("chat", "responses"):
                 with_tail = partial(placed, "tail")
             all_tools = [] if shortened is own else objects(own.get("tools"))
-            about = {"run": run, "model": model, "with_tail": with_tail, "tools": all_tools}
-            return replace(exchange, content=placed(placement), **about)
+            return replace(
+                exchange, content=placed(placement), run=run, model=model, with_tail=with_tail, tools=all_tools
+            )
         except ConflictError:  # two agents under one name: the second learns it at once
             raise
         except Exception as error:  # the agent goes on without memory

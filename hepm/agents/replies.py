@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from hepm.agents.wire import Api, inner_of, items_of, object_in, objects, parsed, text_of
 from hepm.ingest.fields import is_list, is_object
@@ -197,7 +197,7 @@ def _add_part(part: Object, calls: list[Object], latest: dict[str, Object]) -> N
     if id:
         call["id"] = call["id"] or id
         latest[f"id {id}"] = call
-    function: Object = call["function"]
+    function = cast(Object, call["function"])
     function["name"] = function["name"] or name
     function["arguments"] += arguments
 

@@ -269,10 +269,8 @@ class LiveRuns:
         ended = self._ended.get((asked.namespace, asked.id or asked.opening))
         if ended is None or not ended.finished:
             return ()
-        finished = [*ended.before, *ended.marks]
-        # Without the model's last reply, as it may come back in other words.
-        count = len(finished) - ended.replied
-        if asked.marks[:count] != finished[:count]:
+        count = ended.continued_by(asked.marks)
+        if count is None:
             return ()
         while count < len(messages) and messages[count].get("role") == "assistant":
             count += 1
@@ -367,13 +365,11 @@ class LiveRuns:
         alike: list[LiveRun] = []
         changed: list[LiveRun] = []  # all but the model's reply, which some clients write again in their own way
         for run in self._alike.get((asked.namespace, asked.opening), ()):
-            known = [*run.before, *run.marks]
-            # True is 1: without the model's last reply.
-            least = len(known) - run.replied
-            repeated = not run.replied and not run.waiting and len(marks) == least  # a request without a reply
-            if known[:least] != marks[:least] or (len(marks) <= least and not repeated):
+            count = run.continued_by(marks)
+            repeated = not run.replied and not run.waiting and len(marks) == count  # a request without a reply
+            if count is None or (len(marks) <= count and not repeated):
                 continue
-            if not run.replied or marks[least] == known[-1]:
+            if not run.replied or marks[count] == run.marks[-1]:
                 alike.append(run)
             else:
                 changed.append(run)
@@ -497,17 +493,17 @@ class LiveRuns:
             StoreError: the store cannot be written, or takes long. Try again: the same outcome is stored once.
         """
         self.wait_recorded()
-        if self.memory.lost_since is not None:  # at once, where the store would be waited for
+        try:
+            if self.memory.lost_since is not None:  # it would be waited for
+                raise TimeoutError
+            finishing = self._waiting.submit(copy_context().run, self._finish, id, namespace, success, reward)
+            try:
+                finishing.result(STORE_S)
+            finally:
+                finishing.cancel()
+        except TimeoutError as error:  # as a server that died just now
             raise StoreUnavailableError(
                 "the store does not answer: the run is kept on disk. Send its outcome again later"
-            )
-        finishing = self._waiting.submit(copy_context().run, self._finish, id, namespace, success, reward)
-        try:
-            finishing.result(STORE_S)
-        except TimeoutError as error:  # as a server that died just now
-            finishing.cancel()
-            raise StoreUnavailableError(
-                f"the store does not answer for {STORE_S:g} s: the run is kept. Send its outcome again later"
             ) from error
 
     def _finish(self, id: str, namespace: str, success: bool | None, reward: float | None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from operator import is_
 from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -41,7 +40,7 @@ _MESSAGES: Final[dict[Api, str]] = {
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
-_READ: Final = ("content", "parts", "output", "outputs", "result", "results")
+_READ: Final = frozenset({"content", "parts", "output", "outputs", "result", "results"})
 """Where messages and items hold what the model reads as text."""
 _APIS: Final[dict[str, Api]] = {"chat/completions": "chat", "responses": "responses", "messages": "messages"}
 _GENERATES: Final = re.compile(r"models/([^/:]+):(?:g|streamG)enerateContent")
@@ -279,37 +278,27 @@ def without_foreign_hints(api: Api, body: Object) -> Object:
     if isinstance(given, str):
         harmless: Any = disarmed(given)
     else:
-        harmless = _unless_equal(list(map(_without_foreign_hints, objects(given))), given)
-    if harmless is given:
+        harmless = list(map(_without_foreign_hints, objects(given)))
+    if harmless == given:  # the client's own bytes are sent then
         return body
     return {**body, key: harmless}
-
-
-def _unless_equal(harmless: list[Any], given: list[Any]) -> list[Any]:
-    """The list itself where its members are the same objects: an unchanged request keeps the client's own bytes."""
-    return given if all(map(is_, harmless, given)) else harmless
 
 
 def _without_foreign_hints(message: Object) -> Object:
     if message.get("role") in ("system", "developer", "assistant", "model") or message.get("type") == "reasoning":
         return message
-    for key in _READ:
-        harmless = without_foreign_hint(message.get(key))
-        if harmless is not message.get(key):
-            message = {**message, key: harmless}
-    return message
+    harmless = dict(message)
+    for key in _READ & message.keys():
+        harmless[key] = without_foreign_hint(message[key])
+    return harmless
 
 
 def without_foreign_hint(value: Any) -> Any:
-    """A content whose texts are `disarmed`, also where the form of a hint runs over several parts; else itself."""
+    """A content whose texts are `disarmed`, also where the form of a hint runs over several parts."""
     if isinstance(value, str):
         return disarmed(value)
     if isinstance(value, dict):  # also of another class, as frameworks may have
-        value = cast(Object, value)
-        harmless = list(map(without_foreign_hint, value.values()))
-        if all(map(is_, harmless, value.values())):
-            return value
-        return dict(zip(value, harmless, strict=True))
+        return {key: without_foreign_hint(inner) for key, inner in cast(Object, value).items()}
     if not is_list(value):
         return value
     parts = list(map(without_foreign_hint, value))
@@ -319,7 +308,7 @@ def without_foreign_hint(value: Any) -> Any:
     if len(texts) > 1 and disarmed(whole) != whole:
         others = [part for part in parts if part not in texts]
         return [{**texts[0], "text": disarmed(whole)}, *others]
-    return _unless_equal(parts, value)
+    return parts
 
 
 def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: Placement) -> Object:
@@ -480,11 +469,10 @@ def _last_given(messages: Sequence[Object]) -> int:
 def _append(messages: list[Object], place: int, text: str, key: str, kind: str) -> None:
     """Add a text to what a message has under a key, in a copy of it; in a new user message if it can take none."""
     message = messages[place] if place >= 0 else {}
-    content = message.get(key)
-    if place < 0 or not isinstance(content, str | list | None):
+    if place < 0 or not isinstance(message.get(key), str | list | None):
         messages.append({"role": "user", "content": text})
     else:
-        messages[place] = {**message, key: appended(content, text, kind=kind)}
+        messages[place] = {**message, key: appended(message.get(key), text, kind=kind)}
 
 
 def appended(content: object, text: str, *, kind: str = "text") -> Any:
