@@ -81,8 +81,8 @@ class BenchCommand:
         asked, judge, ending = self.endpoint.model, None, None
         if isinstance(self.environment, PlayedUser):
             asked += f" and {self.environment.user.model}"
-        if self.shared.judge:
-            judge = replace(self.endpoint, model=self.shared.judge)
+        if self.learning.distiller or self.shared.judge:
+            judge = replace(self.endpoint, model=self.learning.distiller or self.shared.judge)
         about: Object = {"budget": budget, "prices": prices, "environment": self.environment, "judge": judge}
         with Bar(f"{made.what}s") as bar:
             model = self.stack.enter_context(open_model(self.endpoint, made.folder, on_run=bar.show, **about))
@@ -189,7 +189,7 @@ class BenchCommand:
             options,
             settings,
             number=self.rounds,
-            distiller=learning.distiller or "",
+            distiller=bool(learning.distiller),
             prune_below=learning.prune_below,
             on_round=_print_round,
         )

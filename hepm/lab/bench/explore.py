@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import count, islice
 from operator import itemgetter
@@ -63,7 +62,7 @@ class Exploration(Bench):
     Attributes:
         given: Where runs and lessons are stored.
         number: Rounds of runs, distilling and one iteration of evolution each (PRIME, table 3).
-        distiller: The model that distills and evolves, at the same endpoint; "": lessons are found by counting.
+        distiller: Whether the model's judge distills and evolves; else lessons are found by counting.
         prune_below: θ_prune, after each round; see `hepm.experience.principles.Principles.prune`.
         on_round: Called with the report of each round.
         deals: The runs of each round. Tasks are dealt in an order drawn with the seed, each as often as another.
@@ -72,7 +71,7 @@ class Exploration(Bench):
 
     _: KW_ONLY
     number: int = ITERATIONS
-    distiller: str = ""
+    distiller: bool = False
     prune_below: float | None = None
     on_round: Callable[[RoundReport], None] = lambda report: None
 
@@ -125,23 +124,18 @@ class Exploration(Bench):
                 f"the folder {self.folder.path} and the store do not belong together: {first} is stored already. Name "
                 "the folder of these rounds, or begin anew with another store or another --seed."
             )
-        with ExitStack() as stack:
-            writer = None
-            if self.distiller:
-                endpoint = replace(self.endpoint, model=self.distiller)
-                client = Client(endpoint, ledger=self.folder, budget=model.budget, prices=model.prices)
-                writer = stack.enter_context(client)
-            for number, keys in enumerate(self.deals, 1):
-                report = self.folder.note(f"round {number}")
-                # A round whose report is noted is not made again.
-                if report is None:
-                    self._make(keys)
-                    if len(self.failed) == len(keys):
-                        return  # a round without a run teaches nothing: the server may be down
-                    report = self._learn(number, keys, writer)
-                    self.folder.add_note(f"round {number}", report)
-                self.rounds.append(report)
-                self.on_round(report)
+        writer = model.judge if self.distiller else None
+        for number, keys in enumerate(self.deals, 1):
+            report = self.folder.note(f"round {number}")
+            # A round whose report is noted is not made again.
+            if report is None:
+                self._make(keys)
+                if len(self.failed) == len(keys):
+                    return  # a round without a run teaches nothing: the server may be down
+                report = self._learn(number, keys, writer)
+                self.folder.add_note(f"round {number}", report)
+            self.rounds.append(report)
+            self.on_round(report)
         self._add_quality()
 
     def _id(self, key: str) -> str:

@@ -35,7 +35,7 @@ class Model:
     Attributes:
         complete: Answers the requests of a run of a task.
         client: Asks for reflections and verdicts; None where no model is asked.
-        judge: Asks another model for verdicts, where there is one.
+        judge: Asks another model for verdicts and lessons, where there is one.
         user: Answers the requests of the model that plays the user, where one does.
         player: Asks that model, where an environment has questions to it.
         stop: Set when no further request is to be sent.
@@ -154,7 +154,8 @@ def open_model(
             chat = stack.enter_context(ChatModel(endpoint))
             model.complete = lambda task: chat
             model.client = stack.enter_context(Client(endpoint, **asking))
-            model.judge = stack.enter_context(Client(judge or endpoint, **asking))
+        if judge is not None:
+            model.judge = stack.enter_context(Client(judge, **asking))
         yield model
 
 

@@ -237,12 +237,12 @@ class Bench:
 
     def _labelled(self, run: Trajectory) -> Trajectory:
         """The run with the label that memory learns from."""
-        judge = self._model.judge or self._model.client
-        if not self.options.judge or judge is None:
+        client = self._model.client
+        if not self.options.judge or client is None:
             return run
         # Without the reward of the environment, which the judge must not see.
         unlabelled = replace(run, outcome=type(run.outcome)())
-        for verdict in OutcomeJudge(judge, 1).verdicts([unlabelled]):
+        for verdict in OutcomeJudge(self._model.judge or client, 1).verdicts([unlabelled]):
             if verdict.success is not None:
                 return verdict.labelled
         return unlabelled
