@@ -264,9 +264,7 @@ class Evolution:
             # Too similar ones would give a child that says what its parents say.
             if other is None or other.id in taken or cosine > self._settings.related or not _may_cross(member, other):
                 continue
-            tools = sorted(set(member.experience.tools) & set(other.experience.tools))
-            about = f", both about {listed(tools)}" if tools else ""
-            return (member.id, other.id), f"alike by {cosine:.2f}{about}"
+            return (member.id, other.id), f"alike by {cosine:.2f}"
         return (member.id,), ""
 
     def _runs_shown(self, id: str, *, success: bool) -> list[str]:

@@ -61,14 +61,11 @@ def joined(one: Conditions, other: Conditions) -> Conditions:
     environments: set[str] = set()
     if one.environments and other.environments:
         environments = {*one.environments, *other.environments}
-    limited = bool(one.last_turn and other.last_turn)
+    first = last = 0
+    if one.last_turn and other.last_turn:
+        first, last = min(one.first_turn, other.first_turn), max(one.last_turn, other.last_turn)
     preconditions = tuple(dict.fromkeys((*one.preconditions, *other.preconditions)))
-    return Conditions(
-        tuple(sorted(environments)),
-        limited * min(one.first_turn, other.first_turn),
-        limited * max(one.last_turn, other.last_turn),
-        preconditions[:_PRECONDITIONS],
-    )
+    return Conditions(tuple(sorted(environments)), first, last, preconditions[:_PRECONDITIONS])
 
 
 @dataclass(frozen=True, slots=True)

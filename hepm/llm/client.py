@@ -249,13 +249,13 @@ def _body(
     question: Question[Any], messages: Sequence[Message], refused: frozenset[str], *, schema_shown: bool
 ) -> Object:
     """The request without the options in `refused`; a schema goes into the prompt then."""
-    written: list[dict[str, str]] = []
-    for message in messages:
-        # A lone surrogate cannot be sent: it has no UTF-8.
-        written.append({"role": message.role, "content": message.text.encode("utf-8", "replace").decode()})
+    texts = [message.text for message in messages]
     if question.schema and "schema" in refused and not schema_shown:
-        note = schema_note(question).encode("utf-8", "replace").decode()
-        written[-1]["content"] += f"\n\n{note}"
+        texts[-1] += f"\n\n{schema_note(question)}"
+    written: list[dict[str, str]] = []
+    for message, text in zip(messages, texts, strict=True):
+        # A lone surrogate cannot be sent: it has no UTF-8.
+        written.append({"role": message.role, "content": text.encode("utf-8", "replace").decode()})
     (limit,) = _LIMITS - refused
     body: Object = {"messages": written, limit: question.max_output_tokens}
     if "temperature" not in refused and question.temperature is not None:

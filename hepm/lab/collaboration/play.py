@@ -132,7 +132,7 @@ class UserBench(Bench):
         if key.arm == "direct":
             episode = DirectEpisode(user, session)
         elif key.arm == "plain":
-            episode = UserEpisode(user.unbiased(), session)
+            episode = UserEpisode(replace(user, preferences=()), session)
         elif key.arm == "mem0":
             facts = self._mem0[key.task]
             stream.memory.says = lambda: facts.recalled(episode.last.message)

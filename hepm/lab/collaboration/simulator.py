@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import cycle, islice, product
 from random import Random
-from typing import Final, Literal, Self, TypeVar
+from typing import Final, Literal, TypeVar
 
 from hepm.experience.reflection import quoted_conversation
 from hepm.lab.collaboration import WRITTEN
@@ -146,10 +146,6 @@ class ModelUser:
     seed: int = 0
     persona: str = ""
     problems: Mapping[str, str] = field(default_factory=lambda: PROBLEMS)
-
-    def unbiased(self) -> Self:
-        """The same user without preferences."""
-        return replace(self, preferences=())
 
     def problem(self, session: int) -> str:
         """The problem of a session, from 1."""
