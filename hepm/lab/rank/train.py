@@ -123,8 +123,8 @@ def train(
     for number in range(options.epochs):
         model.train()
         losses: list[float] = []
-        for graph, batch, memory, hidden, target in examples.batches(number):
-            scores = model(graph, batch, memory, hidden) + examples.closed_T
+        for graph, *asked, target in examples.batches(number):
+            scores = model(graph, *asked) + examples.closed_T
             loss = functional.cross_entropy(scores, target)
             optimizer.zero_grad()
             loss.backward()
@@ -195,9 +195,13 @@ class _Examples:
         out_R = torch.from_numpy((self._group_R == group) | (self._group_R == 0))
         return without(self._data, out_R, seed=number).to(str(self._device))
 
-    def _batch(self, rows: NDArray[np.intp]) -> Situations:
+    def _asked(
+        self, rows: NDArray[np.intp], rng: np.random.Generator
+    ) -> tuple[Situations, AttendedCalls, Tensor, Tensor]:
+        """What a network is asked of some calls, as `GraphRanker.forward` takes it, and what was called."""
         now = situations_of(rows, self._calls, self._data["state"].x.numpy(), self._tools)
-        return Situations(*map(self._tensor, now))
+        memory, hidden = self._remembered(rows, rng)
+        return Situations(*map(self._tensor, now)), memory, hidden, self._tensor(self._calls["next"][rows])
 
     def _remembered(self, asked: NDArray[np.intp], rng: np.random.Generator) -> tuple[AttendedCalls, Tensor]:
         """What attention reads, and which of it is hidden from each call asked for.
@@ -234,8 +238,7 @@ class _Examples:
         # Shuffled, as batches of one group come from one graph.
         for place in rng.permutation(len(parts)).tolist():
             group, part = parts[place]
-            memory, hidden = self._remembered(part, rng)
-            yield graphs[group], self._batch(part), memory, hidden, self._tensor(self._calls["next"][part])
+            yield graphs[group], *self._asked(part, rng)
 
     @torch.no_grad()
     def held_out_loss(self, model: GraphRanker) -> float:
@@ -245,8 +248,8 @@ class _Examples:
         rows = rng.permutation(self._stopping)[:MOST_STOPPING]
         graph, total = self._graph(0, 0), 0.0
         for part in _chunks(rows, self._options.batch):
-            scores = model(graph, self._batch(part), *self._remembered(part, rng)) + self.closed_T
-            target = self._tensor(self._calls["next"][part])
+            *asked, target = self._asked(part, rng)
+            scores = model(graph, *asked) + self.closed_T
             total += functional.cross_entropy(scores, target, reduction="sum").item()
         return total / max(len(rows), 1)
 
