@@ -16,6 +16,10 @@ ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Object: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
+Arguments: TypeAlias = Mapping[str, Any]
+"""Arguments of a call, by name."""
+Messages: TypeAlias = Sequence[object]
+"""A conversation as OpenAI chat messages, as dictionaries or the SDK's objects."""
 Role: TypeAlias = Literal["system", "user", "assistant"]
 Speak: TypeAlias = Literal["sure", "weighed", "all"]
 """What memory says: only what is right in nine of ten such cases; what is likely, with its chance, for agents that
@@ -24,7 +28,7 @@ Approval: TypeAlias = Literal["review", "auto"]
 """Whether lessons that a model, an agent or an import wrote wait for a person, or enter prompts at once."""
 PolicyName: TypeAlias = Literal["hybrid", "adaptive", "episodic", "procedural"]
 """How next tools are ranked (`hepm.policy.POLICIES`)."""
-LastTools: TypeAlias = "ToolName | Sequence[ToolName] | None"
+LastTools: TypeAlias = ToolName | Sequence[ToolName] | None
 """Tool of a last turn, or several that it called in parallel."""
 Facts: TypeAlias = "Mapping[str, Mapping[str, float]]"
 """Pieces of what is known that can decide, by where they are from: a tool (its latest result), `RESULTS_OF` a tool (the

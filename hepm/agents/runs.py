@@ -329,7 +329,7 @@ class LiveRuns:
                 stored = self._find(namespace, own)
         options = {"prompt_options": self.options, "ingest_options": self.ingest_options()}
         session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
-        session.shared = True
+        session.share()
         if stored is not None:  # as it rested
             session.go_on(stored)
         check_own(session)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from hepm.experience.comparison import distill
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
-from hepm.experience.lessons import EXTRACTIVE, Lesson
+from hepm.experience.lessons import EXTRACTIVE, Ids, Lesson
 from hepm.experience.zones import reward_of
 from hepm.graph.lessons.rows import OUTDATED, Kind, LessonRow
 from hepm.graph.lessons.transaction import Changed, LessonChange
@@ -24,7 +24,7 @@ class Distilled(NamedTuple):
     """What some runs taught; why others failed, by run; and how many were left out as the budget was spent."""
 
     lessons: tuple[Lesson, ...]
-    runs: tuple[str, ...]
+    runs: Ids
     failed: tuple[tuple[str, str], ...] = ()
     unasked: int = 0
 

@@ -61,11 +61,11 @@ class FoundExperience:
     aligned: bool
 
 
+@dataclass(frozen=True)
 class Experiences:
     """The experiences of a memory (see `hepm.Memory.experiences`)."""
 
-    def __init__(self, bank: LessonBank) -> None:
-        self._bank = bank
+    bank: LessonBank
 
     def distill(
         self,
@@ -77,7 +77,7 @@ class Experiences:
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, by default without a model (see `distill_into`)."""
         chosen = distiller or ExtractiveDistiller()
-        return distill_into(self._bank, chosen, namespace=namespace, runs=runs, on_progress=on_progress)
+        return distill_into(self.bank, chosen, namespace=namespace, runs=runs, on_progress=on_progress)
 
     def search(
         self,
@@ -113,7 +113,7 @@ class Experiences:
         if turn > 0 and horizon > 0:
             stage = stage_of(min(turn, horizon), horizon)
         # More than k: the stage and the last tools decide which of them are given.
-        similar = self._bank.search(
+        similar = self.bank.search(
             situation_text(environment, state),
             "experience",
             namespace=namespace,
@@ -143,7 +143,7 @@ class Experiences:
             return _chosen(model, state.text, found, k)
         except LlmError as error:
             _log.warning("experiences are chosen by similarity, as the model could not be asked: %s", error)
-            least = self._bank.floor if floor is None else floor
+            least = self.bank.floor if floor is None else floor
             return [one for one in found if one.similarity >= least][:k]
 
 

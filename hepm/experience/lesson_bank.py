@@ -6,8 +6,7 @@ import builtins
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -46,39 +45,31 @@ class TaskRuns(NamedTuple):
     runs: Sequence[Trajectory]
 
 
+@dataclass(frozen=True)
 class LessonBank:
     """Experiences, principles and notes of one store: reads come from the mirror, writes go to the store.
 
-    Args:
-        agreed_embedder: Gives the embedder after a check that the store holds no other's vectors.
+    Attributes:
+        embedder: Gives the current embedder.
+        agreed_embedder: The same after a check that the store holds no other's vectors.
         review: Whether lessons that a model, an agent or an import wrote are pending until somebody approves them.
+        token: Of who reads (see `read_by`); None if all is read.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        mirror: Mirror,
-        embedder: Callable[[], Embedder],
-        agreed_embedder: Callable[[], Embedder],
-        *,
-        review: bool = False,
-    ) -> None:
-        self.store = store
-        self.review = review
-        self.mirror = mirror
-        self._embedder = embedder
-        self._agreed_embedder = agreed_embedder
-        self._token: str | None = None  # that reads (see `read_by`); None if all is read
+    store: Store
+    mirror: Mirror
+    embedder: Callable[[], Embedder]
+    agreed_embedder: Callable[[], Embedder]
+    review: bool = False
+    token: str | None = None
 
     def read_by(self, token: str) -> LessonBank:
         """The bank as a session of a token reads it: without what the runs of another token alone taught."""
-        bank = copy(self)
-        bank._token = token
-        return bank
+        return replace(self, token=token)
 
     def is_readable(self, lesson: StoredLesson, namespace: str) -> bool:
         """Whether who reads it gets a lesson of a namespace (see `LessonMirror.told_to`)."""
-        return self._token is None or self.lessons(namespace).told_to(lesson, self._token)
+        return self.token is None or self.lessons(namespace).told_to(lesson, self.token)
 
     @property
     def floor(self) -> float:
@@ -90,7 +81,7 @@ class LessonBank:
     @property
     def lexical(self) -> bool:
         """Whether the current embedder compares words and not their meaning."""
-        return self._embedder().name.startswith("hepm/")
+        return self.embedder().name.startswith("hepm/")
 
     def lessons(self, namespace: str) -> LessonMirror:
         """The lessons of a namespace in memory."""
@@ -128,7 +119,7 @@ class LessonBank:
     def change(self, change: LessonChange, *, namespace: str = DEFAULT_NAMESPACE) -> Changed:
         """Write a change; later reads see it."""
         change = replace(change, put=list(map(self.reviewed, change.put)))
-        embedder = self._agreed_embedder()
+        embedder = self.agreed_embedder()
         texts = list(dict.fromkeys(row.text for row in change.put))
         vectors: dict[str, Float32Array] = {}
         if texts:
@@ -178,7 +169,7 @@ class LessonBank:
 
     def vectors(self, texts: Sequence[str]) -> Float32Array:
         """One unit vector per text, shape (N, D)."""
-        return self._embedder().embed(texts)
+        return self.embedder().embed(texts)
 
     def search(
         self,
@@ -209,7 +200,7 @@ class LessonBank:
 
         if floor is None:
             floor = self.floor
-        (vector,) = self._embedder().embed([text])
+        (vector,) = self.embedder().embed([text])
         return lessons.search(vector, kind, limit=limit, floor=floor, keep=keep, group=lesson_key)
 
     # Exposures
@@ -288,17 +279,17 @@ class LessonBank:
 Subject: TypeAlias = Literal["run", "user", "lesson"]
 
 
+@dataclass(frozen=True)
 class StoreLedger:
     """A `hepm.llm.Ledger` in a store: answers are kept and forgotten with the run or user (`about`) they are about."""
 
-    def __init__(self, lessons: LessonStore, namespace: str, about: Subject) -> None:
-        self._lessons = lessons
-        self._namespace = namespace
-        self._about = about
+    lessons: LessonStore
+    namespace: str
+    about: Subject
 
     def get(self, key: str) -> PaidAnswer | None:
         """The stored answer to a question; None if it was never paid for, or is forgotten."""
-        for answer in self._lessons.answers([key], namespace=self._namespace):
+        for answer in self.lessons.answers([key], namespace=self.namespace):
             return PaidAnswer(answer.run or answer.user, answer.step, answer.text, Usage(**json.loads(answer.usage)))
         return None
 
@@ -306,6 +297,6 @@ class StoreLedger:
         """Store an answer; not one about a forgotten run or user."""
         kept = Answer(key, answer.step, "", answer.text, json.dumps(asdict(answer.usage)))
         # An answer about a lesson hangs on no run and no user, and is forgotten with neither.
-        if self._about != "lesson":
-            kept = kept._replace(**{self._about: answer.subject})
-        self._lessons.put_answers([kept], namespace=self._namespace)
+        if self.about != "lesson":
+            kept = kept._replace(**{self.about: answer.subject})
+        self.lessons.put_answers([kept], namespace=self.namespace)

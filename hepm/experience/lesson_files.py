@@ -13,7 +13,6 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Final, NamedTuple, Self
 
@@ -26,7 +25,7 @@ from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, 
 from hepm.experience.principles import let_down
 from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson, next_calls
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.text import CUT, count_of, in_markdown, quoted
+from hepm.text import CUT, count_of, day_of, in_markdown, quoted
 
 # Agents read the file as it is: markers are comments of Markdown.
 END: Final = "<!-- end of hepm lessons -->"
@@ -300,7 +299,7 @@ def _summary(lessons: Collection[ListedLesson], bank: LessonBank, namespace: str
     text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(runs), 'run')}"
     ends = [run.ended_at for run in bank.store.about_runs(list(runs), namespace=namespace).values() if run.ended_at]
     if ends:
-        text += f", the latest of {datetime.fromtimestamp(max(ends), UTC).date()}"
+        text += f", the latest of {day_of(max(ends))}"
     return f"{text}."
 
 

@@ -19,6 +19,9 @@ Stage: TypeAlias = Literal["exploration", "verification", "completion"]
 PrincipleKind: TypeAlias = Literal["guiding", "cautionary"]
 
 ZONES: Final[tuple[Zone, ...]] = ("golden", "warning", "preference")
+Ids: TypeAlias = tuple[str, ...]
+"""Of runs, or of lessons."""
+
 STAGES: Final[tuple[Stage, ...]] = ("exploration", "verification", "completion")
 EXTRACTIVE: Final = "extractive"
 """The distiller that needs no model."""
@@ -74,7 +77,7 @@ class Taught:
         return isinstance(self, Experience) and self.distilled_by == EXTRACTIVE
 
     @property
-    def run_ids(self) -> tuple[str, ...]:
+    def run_ids(self) -> Ids:
         """The runs that taught it, in order."""
         return tuple([source.run for source in self.sources])
 

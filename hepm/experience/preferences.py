@@ -29,11 +29,11 @@ from hepm.graph.rows import LAST_ROW, RunFilter
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.llm import Client
-from hepm.types import DEFAULT_NAMESPACE, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, Messages, Trajectory
 
 _log = logging.getLogger("hepm")
 
-Conversation: TypeAlias = Sequence[object] | Trajectory
+Conversation: TypeAlias = Messages | Trajectory
 """OpenAI chat messages, or a run."""
 
 RECALLED: Final = 3
@@ -69,6 +69,7 @@ def unseen(bank: LessonBank, *, namespace: str) -> Iterator[Trajectory]:
                 yield run
 
 
+@dataclass(frozen=True)
 class Preferences:
     """The notes on the users of a memory (see `hepm.Memory.preferences`).
 
@@ -76,8 +77,7 @@ class Preferences:
     from 1 without a gap, and never changed. Secrets are removed from a conversation before it is read.
     """
 
-    def __init__(self, bank: LessonBank) -> None:
-        self._bank = bank
+    bank: LessonBank
 
     def reflect(
         self,
@@ -113,7 +113,7 @@ class Preferences:
         author = EXTRACTIVE if model is None else model.endpoint.model
         done = self._revise(user, make, written_by=author, session=session, namespace=namespace)
         if session:
-            self._bank.mark_done(STEP, [session], namespace=namespace)
+            self.bank.mark_done(STEP, [session], namespace=namespace)
         return done
 
     def reflect_all(
@@ -128,7 +128,7 @@ class Preferences:
         New are versions of notes; merged are runs that changed none.
         """
         report = DistillReport()
-        runs = unseen(self._bank, namespace=namespace)
+        runs = unseen(self.bank, namespace=namespace)
         for run in runs:
             try:
                 outcome = self.reflect(run.user, run, namespace=namespace, model=model).outcome
@@ -152,11 +152,11 @@ class Preferences:
     def history(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Notes]:
         """All versions, the first one first."""
         _check_user(user)
-        self._bank.mirror.refresh()
+        self.bank.mirror.refresh()
         return list(self._versions(user, namespace))
 
     def _versions(self, user: str, namespace: str) -> Sequence[Notes]:
-        return self._bank.lessons(namespace).cached(_versions_by_user, "notes").get(user, ())
+        return self.bank.lessons(namespace).cached(_versions_by_user, "notes").get(user, ())
 
     def recall(
         self,
@@ -180,7 +180,7 @@ class Preferences:
                 return picked(model.ask(recall_question(user, lines, Redactor().text(context), k)), lines, k)
             except LlmError as error:
                 _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
-        return recalled(self._bank, lines, context, k)
+        return recalled(self.bank, lines, context, k)
 
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
         """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
@@ -205,10 +205,10 @@ class Preferences:
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
         _check_user(user)
-        runs = runs_of_users(self._bank, namespace, user)
+        runs = runs_of_users(self.bank, namespace, user)
         if runs:
-            self._bank.mark_done(STEP, runs, namespace=namespace)
-        return self._bank.forget_user(user, namespace=namespace)
+            self.bank.mark_done(STEP, runs, namespace=namespace)
+        return self.bank.forget_user(user, namespace=namespace)
 
     def _revise(
         self,
@@ -222,9 +222,9 @@ class Preferences:
         """Write what `make` gives for the newest lines and version, again if another writer was faster."""
         begun = linked = False
         for _ in range(_TRIES):
-            self._bank.mirror.refresh()
+            self.bank.mirror.refresh()
             before = self.notes(user, namespace=namespace)
-            was_linked, linked = linked, bool(session and self._bank.outcomes([session], namespace=namespace))
+            was_linked, linked = linked, bool(session and self.bank.outcomes([session], namespace=namespace))
             # Notes that were there at the last try, or a run that was, and are gone: someone forgot them meanwhile.
             if (before is None and begun) or (was_linked and not linked):
                 return Reflected("forgotten", before)
@@ -237,11 +237,11 @@ class Preferences:
             if list(lines) == old:
                 return Reflected("unchanged", before)
             after = Notes(user, text_of(lines), newest.version + 1, written_by, session if linked else "")
-            changed = self._bank.change(LessonChange(put=[after.row()]), namespace=namespace)
+            changed = self.bank.change(LessonChange(put=[after.row()]), namespace=namespace)
             if after.id not in changed.refused:
                 # Not in one change: a version that is refused must not retire the one before.
                 if before is not None:
-                    self._bank.change(LessonChange(retire={before.id: "revised"}), namespace=namespace)
+                    self.bank.change(LessonChange(retire={before.id: "revised"}), namespace=namespace)
                 return Reflected("written", after)
         raise StoreError(f"the notes on {user!r} were rewritten {_TRIES} times meanwhile; try again.")
 

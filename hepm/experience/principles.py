@@ -86,11 +86,11 @@ class FoundPrinciple:
         return f"{words} ({support})"
 
 
+@dataclass(frozen=True)
 class Principles:
     """The principles of a memory (see `hepm.Memory.principles`)."""
 
-    def __init__(self, bank: LessonBank) -> None:
-        self._bank = bank
+    bank: LessonBank
 
     def distill(
         self,
@@ -110,13 +110,13 @@ class Principles:
             judge: Decides whether two principles mean the same; without a model by default.
         """
         if distiller is None:
-            return learn_by_counting(self._bank, namespace=namespace)
+            return learn_by_counting(self.bank, namespace=namespace)
         # The judge sees each batch before it is stored, so that no principle is stored twice.
-        matcher = Matcher(self._bank, judge or judge_literally, namespace)
+        matcher = Matcher(self.bank, judge or judge_literally, namespace)
         report = distill_into(
-            self._bank, distiller, namespace=namespace, runs=runs, match=matcher, on_progress=on_progress
+            self.bank, distiller, namespace=namespace, runs=runs, match=matcher, on_progress=on_progress
         )
-        counted = learn_by_counting(self._bank, namespace=namespace)
+        counted = learn_by_counting(self.bank, namespace=namespace)
         return replace(report, new=report.new + counted.new, retired=report.retired + counted.retired)
 
     def search(
@@ -135,7 +135,7 @@ class Principles:
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one principle.")
-        found = self._bank.search(
+        found = self.bank.search(
             text,
             "principle",
             namespace=namespace,
@@ -194,11 +194,11 @@ class Principles:
         if isinstance(state, str):
             state = StateSummary(said=(state,) if state else ())
         # Without the agent's own names, tools go by those that memory has them under.
-        names = ToolNames.of(self._bank.mirror.namespace(namespace).marks, after, ())
+        names = ToolNames.of(self.bank.mirror.namespace(namespace).marks, after, ())
         moment = Moment(after, names, history, state, environment=environment)
         about = filter(moment.holds, self.about(moment, namespace=namespace))
         agreed = [one for one in about if moment.agrees(one, Suggestions())]
-        known = self._bank.lessons(namespace)
+        known = self.bank.lessons(namespace)
         stored = filter(None, (known.get(principle.id) for principle in moment.best(agreed, k)))
         return list(map(FoundPrinciple.of, stored))
 
@@ -213,7 +213,7 @@ class Principles:
 
     def are_written(self, namespace: str) -> bool:
         """Whether a model or a person wrote one: those that counting found speak at a place, and not by their words."""
-        return self._bank.lessons(namespace).cached(_some_written, "principle")
+        return self.bank.lessons(namespace).cached(_some_written, "principle")
 
     def repairs(self, step: Step, here: Moment, *, namespace: str) -> Iterator[Principle]:
         """What helps after a call that failed: by the first of its errors that is known."""
@@ -224,8 +224,8 @@ class Principles:
 
     def _said(self, when: tuple[str, str], here: Moment, namespace: str) -> Iterator[Principle]:
         """The principles that speak then (see `_by_moment`), of those that who reads may see."""
-        for stored, principle in self._bank.lessons(namespace).cached(_by_moment, "principle").get(when, ()):
-            if here.is_in(principle.conditions) and self._bank.is_readable(stored, namespace):
+        for stored, principle in self.bank.lessons(namespace).cached(_by_moment, "principle").get(when, ()):
+            if here.is_in(principle.conditions) and self.bank.is_readable(stored, namespace):
                 yield principle
 
     def prune(
@@ -242,11 +242,11 @@ class Principles:
         fewest = 0
         if below is None:
             below, fewest = PRUNED_BELOW, FEWEST_USES
-        live = self._bank.list("principle", namespace=namespace)
+        live = self.bank.list("principle", namespace=namespace)
         low = [FoundPrinciple.of(one) for one in live if one.uses.uses >= fewest and one.uses.score < below]
         if low:
             retire = {found.id: "pruned" for found in low}
-            self._bank.change(LessonChange(retire=retire), namespace=namespace)
+            self.bank.change(LessonChange(retire=retire), namespace=namespace)
         return sorted(low, key=lambda found: (found.score, found.id))
 
 

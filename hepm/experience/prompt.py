@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from hepm.experience.experiences import RETRIEVED, Experiences
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import Lesson, Notes, Principle, is_recipe
+from hepm.experience.lessons import Ids, Lesson, Notes, Principle, is_recipe
 from hepm.experience.moment import LessonLine, Moment
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, let_down
@@ -36,6 +36,7 @@ from hepm.types import (
     START,
     FailedWay,
     LastTools,
+    Messages,
     StateSummary,
     Suggestions,
     ToolCall,
@@ -80,9 +81,9 @@ class Prompt:
 
     stable: str = ""
     present: str = ""
-    lessons: tuple[str, ...] = ()
-    runs: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    lessons: Ids = ()
+    runs: Ids = ()
+    left_out: Ids = ()
     suggestions: Suggestions = field(default_factory=Suggestions)
 
     @property
@@ -150,7 +151,7 @@ class TurnState(NamedTuple):
     @classmethod
     def of(
         cls,
-        messages: Sequence[object] | None,
+        messages: Messages | None,
         state: str,
         after: LastTools,
         history: Sequence[ToolName],
@@ -194,8 +195,8 @@ class Item(NamedTuple):
 
     header: str
     line: str
-    lessons: tuple[str, ...]
-    runs: tuple[str, ...] = ()
+    lessons: Ids
+    runs: Ids = ()
 
 
 def recollect(
@@ -364,7 +365,7 @@ def render(
     )
 
 
-def _distinct(ids: Iterable[Iterable[str]]) -> tuple[str, ...]:
+def _distinct(ids: Iterable[Iterable[str]]) -> Ids:
     return tuple(dict.fromkeys(chain.from_iterable(ids)))
 
 

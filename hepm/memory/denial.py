@@ -6,13 +6,13 @@ more than one source reports. Ours; not in the papers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.ingest.inner_tools import called_name
 from hepm.ingest.transitions import AgentState
 from hepm.text import tool_in_prompt
-from hepm.types import DENIED, FailedWay, ToolName, Turn
+from hepm.types import DENIED, Arguments, FailedWay, ToolName, Turn
 
 if TYPE_CHECKING:
     from hepm.memory.memory import Memory
@@ -46,7 +46,7 @@ def denial_of(
     memory: Memory,
     turns: Sequence[Turn],
     tool: ToolName,
-    arguments: Mapping[str, Any],
+    arguments: Arguments,
     *,
     tools: Iterable[object] | None,
     user: str,

@@ -53,12 +53,12 @@ class Kept:
 
 # A file has a JSON object a line: {"namespace": …, "aliases": […], "at": 3, "shown": […], "run": {…}}; `at` is how many
 # turns come before those of the line.
+@dataclass
 class Journal:
     """A folder of sessions under way. Several processes may share it; a session may move from one to another."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._warned = False
+    folder: Path
+    _warned: bool = False
 
     def file(self, namespace: str, id: str) -> Path:
         """The file of a session."""

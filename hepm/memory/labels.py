@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hepm.embed import Embedder
@@ -26,16 +26,16 @@ def given_label(run: Trajectory) -> bool:
     return run.outcome != Outcome() and not run.outcome_by
 
 
+@dataclass(frozen=True)
 class Labels:
     """The outcomes of one store's runs. Every change is atomic, and leaves all else of a run as it is.
 
-    `changed` is called after a change.
+    `_changed` is called after a change.
     """
 
-    def __init__(self, store: Store, embedder: Callable[[], Embedder], changed: Callable[[], object]) -> None:
-        self._store = store
-        self._embedder = embedder
-        self._changed = changed
+    _store: Store
+    _embedder: Callable[[], Embedder]
+    _changed: Callable[[], object]
 
     def unlabelled(self, *, namespace: str = DEFAULT_NAMESPACE, removed: bool = True) -> Iterator[Trajectory]:
         """Trusted runs of unknown outcome, the latest stored first; lazy, and they may be labelled meanwhile.

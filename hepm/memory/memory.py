@@ -23,6 +23,7 @@ from hepm.types import (
     DEFAULT_NAMESPACE,
     RECORDED_BY,
     LastTools,
+    Messages,
     Recalled,
     Speak,
     StateSummary,
@@ -275,7 +276,7 @@ class Memory(OpenedMemory):
         self,
         after: LastTools = None,
         *,
-        messages: Sequence[object] | None = None,
+        messages: Messages | None = None,
         history: Sequence[ToolName] = (),
         state: str | StateSummary | None = None,
         tools: Iterable[object] | None = None,
@@ -342,7 +343,7 @@ class Memory(OpenedMemory):
 
     def prompt(
         self,
-        messages: Sequence[object] | TurnState | None = None,
+        messages: Messages | TurnState | None = None,
         *,
         state: str = "",
         after: LastTools = None,
@@ -411,7 +412,7 @@ class Memory(OpenedMemory):
 
     def shortlist(
         self,
-        messages: Sequence[object] | str,
+        messages: Messages | str,
         tools: Iterable[object],
         *,
         k: int = 20,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hepm.errors import InputError
@@ -13,7 +13,7 @@ from hepm.ingest.formats.turns import OpenCall, chat_calls, read_messages
 from hepm.ingest.records import MAX_NAME, RecordError, decoded
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool
-from hepm.types import SUMMARY_TOOL, Object, ToolCall, ToolName, Turn
+from hepm.types import SUMMARY_TOOL, Arguments, Messages, Object, ToolCall, ToolName, Turn
 
 
 class AddedMessage(NamedTuple):
@@ -30,7 +30,7 @@ class AddedMessage(NamedTuple):
     left: bool = False
 
 
-def function_call(tool: ToolName, arguments: Mapping[str, Any] | None, id: str) -> Object:
+def function_call(tool: ToolName, arguments: Arguments | None, id: str) -> Object:
     """A call as it stands in a message; InputError if it cannot be stored."""
     try:
         if len(ToolCall(tool).name) > MAX_NAME:
@@ -157,7 +157,7 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[Object]:
         yield from results
 
 
-def starts_alike(messages: Sequence[object], others: Sequence[object]) -> bool:
+def starts_alike(messages: Messages, others: Messages) -> bool:
     """Whether both begin with the same words of a user; `others` were kept on disk.
 
     Of calls that were recorded without a user's words, whether both begin with a call of one tool.
@@ -170,7 +170,7 @@ def starts_alike(messages: Sequence[object], others: Sequence[object]) -> bool:
     return text is not None and Redactor().text(text) == text_before
 
 
-def _beginning(messages: Sequence[object]) -> tuple[str | None, ToolName | None]:
+def _beginning(messages: Messages) -> tuple[str | None, ToolName | None]:
     """The first words of a user, and the first tool called."""
     turns = read_messages(messages)
     texts = [turn.text for turn in turns if turn.role == "user"]

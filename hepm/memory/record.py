@@ -6,10 +6,9 @@ Calls that follow a hint which named them are marked: memory must not learn from
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from threading import RLock
-from typing import Any
 
 from hepm.errors import InputError
 from hepm.ingest.formats.turns import GrowingConversation
@@ -25,7 +24,7 @@ from hepm.memory.messages import (
     starts_alike,
 )
 from hepm.text import count_of
-from hepm.types import Object, ToolCall, ToolName, Turn
+from hepm.types import Arguments, Messages, Object, ToolCall, ToolName, Turn
 
 _log = logging.getLogger("hepm")
 
@@ -93,7 +92,7 @@ class SessionConversation:
         self.lock = RLock()
         self._added: list[AddedMessage] = []
         self._calls = 0
-        self._given: Sequence[object] | None = None
+        self._given: Messages | None = None
         # What a crash, a restart or a rest left, as messages: the run begins with them.
         self._left: list[Object] = []
         # Texts of hints, by which they are taken out of what the client sends back.
@@ -129,7 +128,7 @@ class SessionConversation:
     def call(
         self,
         tool: ToolName,
-        arguments: Mapping[str, Any] | None,
+        arguments: Arguments | None,
         result: object,
         error: bool | None,
         *,
@@ -177,7 +176,7 @@ class SessionConversation:
                 return message
         return None
 
-    def take(self, messages: Sequence[object]) -> None:
+    def take(self, messages: Messages) -> None:
         """Take the caller's list of messages for the conversation; else an InputError."""
         if self._added and not self.shared:
             raise InputError(f"the session {self._id!r} is recorded with say() and record(): go on without messages")
@@ -199,9 +198,9 @@ class SessionConversation:
             self._left = []
 
     @property
-    def messages(self) -> Sequence[object]:
+    def messages(self) -> Messages:
         """The run so far as chat messages."""
-        messages: Sequence[object] = [recorded.message for recorded in self._added]
+        messages: Messages = [recorded.message for recorded in self._added]
         if self._given is not None:
             messages = merged(self._given, self._added) if self._added else self._given
         if not self._left:

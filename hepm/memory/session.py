@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.mirror.mirror import switching_often
@@ -26,6 +26,8 @@ from hepm.types import (
     RECORDED_BY,
     START,
     TRIAL,
+    Arguments,
+    Messages,
     Outcome,
     Suggestion,
     Suggestions,
@@ -149,14 +151,9 @@ class Session:
         """What the guard drew for it (see `hepm.memory.guard`); "" before the first hint, and without a guard."""
         return self._run.tags.get(LEVEL, "")
 
-    @property
-    def shared(self) -> bool:
-        """Whether several doors of a server record it, and all of it goes on after a restart."""
-        return self._record.shared
-
-    @shared.setter
-    def shared(self, shared: bool) -> None:
-        self._record.shared = shared
+    def share(self) -> None:
+        """Let several doors of a server record it, and all of it go on after a restart."""
+        self._record.shared = True
 
     @property
     def stamp(self) -> Stamp | None:
@@ -183,7 +180,7 @@ class Session:
         """The run as it is now, without hints of this session."""
         return replace(self._run, turns=self._record.turns())
 
-    def hint(self, messages: Sequence[object] | None = None) -> str:
+    def hint(self, messages: Messages | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
 
         Args:
@@ -194,7 +191,7 @@ class Session:
 
     def prompt(
         self,
-        messages: Sequence[object] | None = None,
+        messages: Messages | None = None,
         *,
         tools: Iterable[ToolName] | None = None,
         horizon: int = 0,
@@ -386,7 +383,7 @@ class Session:
     def denial(
         self,
         tool: ToolName,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Arguments | None = None,
         *,
         tools: Iterable[ToolName] | None = None,
     ) -> Denial | None:
@@ -467,7 +464,7 @@ class Session:
                 _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=unexpected)
             return None
 
-    def follow(self, messages: Sequence[object]) -> None:
+    def follow(self, messages: Messages) -> None:
         """Record the conversation so far, as `prompt` does, without asking for a hint."""
         if self._kept(lambda: self._record.take(messages)):
             self.keep()
@@ -494,7 +491,7 @@ class Session:
     def record(
         self,
         call: ToolName,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Arguments | None = None,
         result: object = None,
         *,
         error: bool | None = None,
@@ -532,7 +529,7 @@ class Session:
             with self._record.lock:
                 record()
         except InputError as error:
-            if self.shared:
+            if self._record.shared:
                 raise
             if self._failed is None:
                 self._failed = error
@@ -569,7 +566,7 @@ class Session:
         *,
         success: bool | None = None,
         reward: float | None = None,
-        messages: Sequence[object] | None = None,
+        messages: Messages | None = None,
     ) -> None:
         """Store the run with its outcome, and credit the lessons shown in it. What it teaches is learned afterwards.
 
@@ -590,12 +587,12 @@ class Session:
         *,
         success: bool | None = None,
         reward: float | None = None,
-        messages: Sequence[object] | None = None,
+        messages: Messages | None = None,
     ) -> None:
         """`finish` without blocking the event loop."""
         await asyncio.to_thread(self._store, success, reward, messages)
 
-    def _finished(self, outcome: Outcome, messages: Sequence[object] | None) -> Trajectory:
+    def _finished(self, outcome: Outcome, messages: Messages | None) -> Trajectory:
         """The run to store, without the hints of this session."""
         if self._failed is not None:
             raise self._failed
@@ -611,7 +608,7 @@ class Session:
             raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
 
     def _store(
-        self, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
+        self, success: bool | None = None, reward: float | None = None, messages: Messages | None = None
     ) -> None:
         with self._storing, switching_often():
             run = self._finished(graded(reward, success), messages)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from hepm.embed.embedder import HashingEmbedder
 from hepm.errors import InputError, StoreUnavailableError
@@ -23,7 +23,7 @@ from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.records import decoded_text
 from hepm.memory.tool_index import ToolIndex, index_of, listed
-from hepm.types import Object, Tool, ToolName, Turn, normal
+from hepm.types import Messages, Object, Tool, ToolName, Turn, normal
 
 if TYPE_CHECKING:
     from hepm.graph.mirror.namespace_mirror import NamespaceMirror
@@ -47,6 +47,10 @@ _LATEST: Final = 100  # sessions, by which it is decided whether lists are short
 _NAME: Final = re.compile(r"[\w./:-]+")
 _QUOTED: Final = re.compile(r"[`'\"]([^`'\"\n]{1,128})[`'\"]")
 _TELLING: Final = re.compile(r"[\W\d_]|[a-z][A-Z]")  # in a name that is no common word, as "search" is
+
+
+Reasons: TypeAlias = dict[ToolName, str]
+"""Why tools are kept, by name."""
 
 
 class FoundTool(NamedTuple):
@@ -107,7 +111,7 @@ class _List:
     """
 
     known: set[ToolName] = field(default_factory=set[ToolName])
-    kept: dict[ToolName, str] = field(default_factory=dict[ToolName, str])
+    kept: Reasons = field(default_factory=Reasons)
     missed: deque[bool] = field(default_factory=lambda: deque(maxlen=_LATEST))
 
     @property
@@ -129,7 +133,7 @@ class Shortlists:
 
     def choose(
         self,
-        messages: Sequence[object] | str,
+        messages: Messages | str,
         tools: Iterable[object],
         *,
         k: int,
@@ -214,7 +218,7 @@ class Shortlists:
         score = dict(zip(index.names_N, index.scores(request, embedder).tolist(), strict=True))
         requests = self._memory.evidence(mirror.name).latest().requests
         names = ToolNames.of(mirror.marks, (), score)
-        by_runs: dict[ToolName, str] = {}
+        by_runs: Reasons = {}
 
         def add(own: ToolName, amount: float, reason: str) -> None:
             shown = names.shown(own)
@@ -235,7 +239,7 @@ class Shortlists:
                 found[tool.name] = FoundTool(tool.name, tool.description, one, score[tool.name], reason)
         return sorted(found.values(), key=lambda one: (-round(one.score, 6), one.name))
 
-    def _called(self, index: ToolIndex, mirror: NamespaceMirror) -> dict[ToolName, str]:
+    def _called(self, index: ToolIndex, mirror: NamespaceMirror) -> Reasons:
         """The tools that recorded runs called, also by another name, with the reason for each."""
         names = ToolNames.of(mirror.marks, (), index.names_N)
         called = mirror.called()
@@ -247,7 +251,7 @@ class Shortlists:
             for row in self._memory.store.tools(namespace=mirror.name):
                 if row.calls and row.description and row.name not in index.names_N:
                     gone[row.description] = row.name
-        kept: dict[ToolName, str] = {}
+        kept: Reasons = {}
         for tool in index.tools_N:
             if tool is None:
                 continue
@@ -258,13 +262,13 @@ class Shortlists:
         return kept
 
 
-def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: object) -> dict[ToolName, str]:
+def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: object) -> Reasons:
     """The tools that a request cannot do without, with the reason for each."""
     called = {normal(call.name) for turn in turns for call in turn.calls}
     named = _names_in(_said_in(turns, "system", "user"))
     # {"type": "function", "function": {"name": "find"}} and all other forms: what stands in it as a text.
     forced = set(_QUOTED.findall(repr(tool_choice)))
-    needed: dict[ToolName, str] = {}
+    needed: Reasons = {}
     for name in names:
         if name in forced:
             needed[name] = "forced by tool_choice"

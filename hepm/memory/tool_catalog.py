@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     from hepm.graph.store import Store
 
 
+@dataclass(frozen=True)
 class ToolCatalog:
     """The tools that runs of one store called. Threads may share it."""
 
-    def __init__(self, store: Store, mirror: Mirror, embedder: Callable[[], Embedder]) -> None:
-        self._store = store
-        self._mirror = mirror
-        self._embedder = embedder
+    _store: Store
+    _mirror: Mirror
+    _embedder: Callable[[], Embedder]
 
     def list(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[ToolRow]:
         """Tools with their counts, by name."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from hepm.embed import Embedder
 
 FloatArray: TypeAlias = NDArray[np.float64]
+Postings: TypeAlias = dict[str, tuple[list[int], FloatArray]]
+"""By stem: the numbers of the tools that hold it, and what it says for each, shape (H,)."""
 
 _WEIGHTS: Final = (2.0, 1.0, 0.7, 0.3)
 """Of the fields: name, description, names of parameters, what the schema says of them."""
@@ -71,8 +73,8 @@ class ToolIndex:
         # Schemas are large, and read no more.
         self.tools_N = [tool and replace(tool, parameters={}) for tool in self.tools_N]
 
-    def _postings(self) -> dict[str, tuple[list[int], FloatArray]]:
-        """By stem: the numbers of the tools that hold it, and what it says for each, shape (H,)."""
+    def _postings(self) -> Postings:
+        """What each stem says for the tools that hold it."""
         fields_N = [_fields_of(tool) for tool in self.tools_N]
         mean_F = [sum(map(len, fields)) / len(fields_N) for fields in zip(*fields_N, strict=True)]
         held: defaultdict[str, dict[int, float]] = defaultdict(dict)
@@ -83,7 +85,7 @@ class ToolIndex:
                     times[word] += weight / (1 - _LENGTH + _LENGTH * len(field) / mean)
             for word, amount in times.items():
                 held[word][number] = amount / (_SATURATION + amount)
-        postings: dict[str, tuple[list[int], FloatArray]] = {}
+        postings: Postings = {}
         for word, rows in held.items():
             rarity = math.log(1 + (len(fields_N) - len(rows) + 0.5) / (len(rows) + 0.5))
             postings[word] = list(rows), rarity * np.array(list(rows.values()))
