@@ -272,7 +272,7 @@ def test_a_model_writes_the_child_and_is_told_how_runs_went_in_names_of_tools_al
 def test_a_parent_stays_until_somebody_approves_what_a_model_made_of_it(
     server: Loopback, bench: Bench, open_client: Callable[..., Client]
 ) -> None:
-    bench.bank.review = True
+    bench.bank = replace(bench.bank, review=True)
     parent = experience("ask before you buy")
     bench.put(parent)
     bench.show(parent, "l0")
