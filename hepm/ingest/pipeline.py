@@ -78,22 +78,21 @@ class IngestReport:
             stored += f" ({count_of(self.joined, 'part')} joined)"
         return f"{stored} stored, {self.duplicates:,} known before; read: {read}"
 
-    def reject(self, rejection: Rejection) -> None:
-        """Take a rejection. Files that no reader knows, and that look alike, are one: a folder may hold thousands."""
-        place, files = self._unknown.get(rejection.reason, (len(self.rejected), 0))
-        if isinstance(rejection, UnknownFile):
+    def note(self, rejection: Rejection) -> None:
+        """Take a rejection or a remark. Files that no reader knows, and that look alike, are one: there may be many."""
+        if isinstance(rejection, Remark):
+            self.unread.update(rejection.kinds)
+            for kind in rejection.kinds:
+                self.unread_in.setdefault(kind, f"{rejection.file}, run {rejection.record}")
+        elif isinstance(rejection, UnknownFile) and rejection.reason in self._unknown:
+            place, files = self._unknown[rejection.reason]
             self._unknown[rejection.reason] = place, files + 1
-        if files:
             more = f" ({files + 1:,} files look like this)"
             self.rejected[place] = replace(self.rejected[place], reason=rejection.reason + more)
         else:
+            if isinstance(rejection, UnknownFile):
+                self._unknown[rejection.reason] = len(self.rejected), 1
             self.rejected.append(rejection)
-
-    def remark(self, remark: Remark) -> None:
-        """Take what a reader says beside its runs."""
-        self.unread.update(remark.kinds)
-        for kind in remark.kinds:
-            self.unread_in.setdefault(kind, f"{remark.file}, run {remark.record}")
 
     def add_seen(self, by_format: Counter[str]) -> None:
         """Count the runs of files that need not be read again."""
@@ -135,27 +134,40 @@ class Pipeline:
         """Set descriptions of tools, then store all runs that can be stored; bad records end up in the report."""
         if tools:
             self.store.describe(tools, namespace=self.namespace)
+        runs: list[RunRecord] = []
+        carried: list[Content] = []
+        chars = 0  # of the records of these runs
 
-        for batch in _batches(self._accepted(items), self.store.runs_a_batch):
-            if isinstance(batch[0], Carried):
-                self._carry([item.content for item in batch if isinstance(item, Carried)])
-                continue
-            self._add([item for item in batch if isinstance(item, RunRecord)])
-            if on_batch is not None:
-                on_batch(self.report)
-        return self.report
+        def write() -> None:
+            nonlocal chars
+            if runs:
+                self._add(runs)
+                if on_batch is not None:
+                    on_batch(self.report)
+            # After the runs: the lessons of an export name them.
+            if carried:
+                self._carry(carried)
+            runs.clear()
+            carried.clear()
+            chars = 0
 
-    def _accepted(self, items: Iterable[Prepared]) -> Iterator[RunRecord | Carried]:
         for format_name, item in items:
             if format_name is not None:
                 self.report.read += 1
                 self.report.by_format[format_name] += 1
-            if isinstance(item, RunRecord) or (isinstance(item, Carried) and self.takes_carried):
-                yield item
-            elif isinstance(item, Remark):
-                self.report.remark(item)
-            else:
-                self.report.reject(item)
+            if isinstance(item, RunRecord):
+                if carried:
+                    write()
+                runs.append(item)
+                chars += len(item.record)
+            elif not isinstance(item, Carried):
+                self.report.note(item)
+            elif self.takes_carried:
+                carried.append(item.content)
+            if max(len(runs), len(carried)) == self.store.runs_a_batch or chars > _CHARS_A_BATCH:
+                write()
+        write()
+        return self.report
 
     def _carry(self, contents: Sequence[Content]) -> None:
         """Store what an export holds besides runs."""
@@ -216,27 +228,6 @@ class Pipeline:
         for run in added.conflicts:
             reason = f"a run with other content is stored under the id {run.id!r}, and stays as it is. {_CONFLICT}"
             report.rejected.append(Rejection(run.source or "(a run that names no file)", run.id, reason))
-
-
-def _batches(items: Iterable[RunRecord | Carried], most: int) -> Iterator[list[RunRecord | Carried]]:
-    """Items in batches of `most`, and of fewer where their records are long.
-
-    A batch is of runs alone or of none, and their order stays: the lessons of an export come after the runs they name.
-    """
-    batch: list[RunRecord | Carried] = []
-    chars = 0
-    for item in items:
-        if batch and type(item) is not type(batch[0]):
-            yield batch
-            batch, chars = [], 0
-        batch.append(item)
-        if isinstance(item, RunRecord):
-            chars += len(item.record)
-        if len(batch) == most or chars > _CHARS_A_BATCH:
-            yield batch
-            batch, chars = [], 0
-    if batch:
-        yield batch
 
 
 def _joined_parts(parts: list[RunRecord]) -> list[RunRecord]:

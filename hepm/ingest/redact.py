@@ -188,45 +188,42 @@ class Redactor:
 
 
 def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str, Any], str | None]) -> Any:
-    """`value` with every text inside changed, and what is secret by its name replaced."""
-    if isinstance(value, str):
-        return text(value)
-    if not isinstance(value, (dict, list, tuple, Mapping)):  # in this order, as the last one is slow to ask
-        return value
-    members: list[Any] = []
-    for name, member in _named_members(value):
+    """`value` with every text inside changed, and what is secret by its name replaced.
+
+    A member's name is its key, the name beside a value ("name": "TOKEN", "value": …), or the option before it in a
+    command.
+    """
+
+    def member_of(name: str, member: Any) -> Any:
         secret_kind = kind(name, member)
         # Neither null nor "" nor a truth value tells anything: {"token": null, "use_password": true}.
         if secret_kind is None or member is None or member == "" or isinstance(member, bool):
-            members.append(_rewritten(member, text, kind))
-        else:
-            members.append(f"[redacted:{secret_kind}]")
-    if isinstance(value, Mapping):
-        return dict(zip(cast("Mapping[str, Any]", value), members, strict=True))
-    return members
+            return _rewritten(member, text, kind)
+        return f"[redacted:{secret_kind}]"
 
-
-def _named_members(value: Any) -> Iterable[tuple[str, Any]]:
-    """The members of an object or list, each with its name.
-
-    That is its key, the name beside a value ("name": "TOKEN", "value": …), or the option before it in a command.
-    """
-    if isinstance(value, (dict, Mapping)):
-        members = cast("Mapping[str, Any]", value)
-        if members.keys().isdisjoint(_VALUE_KEYS):
-            return members.items()
-        beside = [members[key] for key in _NAME_KEYS if isinstance(members.get(key), str) and len(members[key]) < 100]
-        if not beside:
-            return members.items()
-        names = {key: beside[0] for key in _VALUE_KEYS if isinstance(members.get(key), str)}
-        return [(names.get(key, key), member) for key, member in members.items()]
-    elements = cast("Sequence[Any]", value)
-    options = [""]
-    for element in elements:
-        # ["--password", "hunter2"]: the second is named by the first.
-        is_option = isinstance(element, str) and element[:1] == "-" and len(element) < 100
-        options.append(element if is_option else "")
-    return zip(options, elements, strict=False)
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, (list, tuple)):
+        elements: list[Any] = []
+        option = ""
+        for element in cast("Sequence[Any]", value):
+            elements.append(member_of(option, element))
+            # ["--password", "hunter2"]: the second is named by the first.
+            is_option = isinstance(element, str) and element[:1] == "-" and len(element) < 100
+            option = element if is_option else ""
+        return elements
+    if not isinstance(value, (dict, Mapping)):  # in this order, as the last one is slow to ask
+        return value
+    members = cast("Mapping[str, Any]", value)
+    given = ""
+    if not members.keys().isdisjoint(_VALUE_KEYS):
+        names = (members.get(key) for key in _NAME_KEYS)
+        given = next((name for name in names if isinstance(name, str) and len(name) < 100), "")
+    rewritten: dict[str, Any] = {}
+    for key, member in members.items():
+        is_value = given and key in _VALUE_KEYS and isinstance(member, str)
+        rewritten[key] = member_of(given if is_value else key, member)
+    return rewritten
 
 
 def _shown(text: str) -> str:
@@ -242,26 +239,23 @@ def _without_secret_columns(text: str) -> str:
     """A table (CSV, Markdown, by tabs) without what stands below a heading such as "password"."""
     parts = _TABLE_LINE.split(text)
     separator = ""
-    width = 0
-    secret_columns: dict[int, str] = {}  # of the table that the line is in: the kind of secret by column
+    kinds: list[str | None] = []  # of the table that the line is in: what secret each column holds; [] for none
     for position in range(0, len(parts), 2):  # between two lines stands what parts them
         line = parts[position]
-        if secret_columns:
-            cells = line.split(separator)
-            if len(cells) != width:
-                secret_columns = {}
-            elif line.strip(" |:-"):  # else the rule below a heading of Markdown
-                for column, kind in secret_columns.items():
-                    cells[column] = _CELL.sub(rf"\1[redacted:{kind}]", cells[column])
+        cells = line.split(separator) if kinds else []
+        if kinds and len(cells) == len(kinds):
+            if line.strip(" |:-"):  # else the rule below a heading of Markdown
+                for column, kind in enumerate(kinds):
+                    if kind is not None:
+                        cells[column] = _CELL.sub(rf"\1[redacted:{kind}]", cells[column])
                 parts[position] = separator.join(cells)
-                continue
+            continue
+        kinds = []
         separator = next((mark for mark in _SEPARATORS if mark in line), "")
         if separator and not (separator == "," and ", " in line):  # which is a sentence
             headings = [cell.strip(" \"'`*").lower() for cell in line.split(separator)]
-            if any(map(_HEADINGS.fullmatch, headings)):
-                kinds = enumerate(map(_kind_of_key, headings))
-                secret_columns = {column: kind for column, kind in kinds if kind is not None}
-                width = len(headings)
+            if any(map(_HEADINGS.fullmatch, headings)) and any(map(_kind_of_key, headings)):
+                kinds = list(map(_kind_of_key, headings))
     return "".join(parts)
 
 
@@ -274,32 +268,24 @@ def default_redactor() -> Redactor:
 class _Finder:
     """Finds which of many literals a text holds, several times as fast as looking for one after the other.
 
-    `re` runs quickly over letters that no alternative begins with, so each literal begins with one of a few letters
-    that are rare in texts, and what comes before that is looked back at last. Where it finds a literal, others may end
-    at the same place, or hold it: these are looked for one by one.
+    `re` runs quickly over letters that no alternative begins with, so each literal is found by one of its letters that
+    is rare in texts, its anchor, and what comes before that is looked back at last. Of an anchor that is found, the
+    literals are looked for one by one.
     """
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
         self.patterns = lru_cache(maxsize=10_000)(self._patterns)
-        literals = frozenset[str]().union(*(rule.literals for rule in rules))
-        by_anchor: dict[str, list[str]] = {}
-        for literal in sorted(literals):
-            # One that holds another is looked for where that one is found.
-            if not any(other != literal and other in literal for other in literals):
-                # `find` gives -1 for a letter that is not among the common ones: % 999 makes it the rarest.
-                anchor = max(literal, key=lambda letter: _COMMON.find(letter) % 999)
-                by_anchor.setdefault(anchor, []).append(literal)
-        alternatives: list[str] = []
-        self._candidates: dict[bytes, list[tuple[str, bytes]]] = {}
-        for anchor, group in by_anchor.items():
-            ends = [f"{re.escape(one.partition(anchor)[2])}(?<={re.escape(one)})" for one in group]
-            alternatives.append(f"{re.escape(anchor)}(?={'|'.join(ends)})")
-            candidates = self._candidates[anchor.encode()] = []
-            for one in literals:
-                if any(short in one for short in group):
-                    candidates.append((one, one.encode()))
-        self._pattern = re.compile("|".join(alternatives).encode())
+        self._by_anchor: dict[bytes, list[tuple[str, bytes]]] = {}
+        for literal in sorted(frozenset[str]().union(*(rule.literals for rule in rules))):
+            # `find` gives -1 for a letter that is not among the common ones: % 999 makes it the rarest.
+            anchor = max(literal, key=lambda letter: _COMMON.find(letter) % 999)
+            self._by_anchor.setdefault(anchor.encode(), []).append((literal, literal.encode()))
+        alternatives: list[bytes] = []
+        for anchor, group in self._by_anchor.items():
+            ends = [re.escape(one.partition(anchor)[2]) + b"(?<=" + re.escape(one) + b")" for _, one in group]
+            alternatives.append(re.escape(anchor) + b"(?=" + b"|".join(ends) + b")")
+        self._pattern = re.compile(b"|".join(alternatives))
 
     def _patterns(self, literals: frozenset[str]) -> list[tuple[re.Pattern[str], partial[str]]]:
         """What to search in a text that holds these literals: rules without literals are searched in every text."""
@@ -313,15 +299,14 @@ class _Finder:
         """The literals in a text, which is given in lower case; `LONG_WORD` if it holds a long word."""
         found: set[str] = set()
         for anchor in set(self._pattern.findall(searched)):
-            found.update(literal for literal, in_bytes in self._candidates.get(anchor, ()) if in_bytes in searched)
+            found.update(literal for literal, in_bytes in self._by_anchor.get(anchor, ()) if in_bytes in searched)
         if LONG_WORD.encode() in searched.translate(_TO_A):
             found.add(LONG_WORD)
         return frozenset(found)
 
 
-@lru_cache(maxsize=8)  # a redactor is made for every prompt and ingest, nearly always with the default rules
-def _finder_of(rules: tuple[Rule, ...]) -> _Finder:
-    return _Finder(rules)
+# A redactor is made for every prompt and ingest, nearly always with the default rules.
+_finder_of: Final = lru_cache(maxsize=8)(_Finder)
 
 
 def _compiled(kind: str, expression: str) -> Rule:
@@ -336,8 +321,9 @@ def _compiled(kind: str, expression: str) -> Rule:
 def _replacement(match: re.Match[str], kind: str) -> str:
     if "secret" not in match.re.groupindex:
         return f"[redacted:{kind}]"
-    start, (first, last) = match.start(), match.span("secret")
-    return f"{match[0][: first - start]}[redacted:{kind}]{match[0][last - start :]}"
+    before = match.string[match.start() : match.start("secret")]
+    after = match.string[match.end("secret") : match.end()]
+    return f"{before}[redacted:{kind}]{after}"
 
 
 _may_name_a_secret: Final = lru_cache(maxsize=10_000)(MAY_NAME_A_SECRET.search)

@@ -108,14 +108,12 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
     if not command or (" " not in command and call.arguments.get("path")):  # an editor's own commands: "create"
         return
     # A command may hold what a test runner or a shell would print at the end.
-    shown = command.replace("\\n", "\n").translate(_QUOTES)
+    shows_summary = summary(command.replace("\\n", "\n").translate(_QUOTES)) is not None
     for event in _parts(command):
         if isinstance(event, FileChange):
             yield event
         elif is_shell(call.name):
-            if summary(shown) is None:
-                event = _with_verdict(event, call)  # noqa: PLW2901
-            yield event
+            yield event if shows_summary else _with_verdict(event, call)
 
 
 def _edited(call: ToolCall) -> list[str]:
@@ -226,31 +224,33 @@ def _with_verdict(run: TestRun, call: ToolCall) -> TestRun:
     return run._replace(passed=passed, tests=passed_count + failed_count)
 
 
-# What each runner prints at its end. Groups: the tests that "passed" and "failed", or "all" of them and in "less" those
-# that did not pass, or the "words" that say so; a "passed_line" or "failed_line" is one for itself.
+# What each runner prints at its end. Groups: the "words" that count tests that passed, failed or were skipped; "all", how
+# many tests ran; a "passed_line" or "failed_line" is one for itself.
 # pytest; unittest; go; cargo; nextest; jest, vitest; mocha, node; maven, of a module; gradle; ctest; rspec.
 _SUMMARIES: Final = r"""
 ^=* ?(?P<words>\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)\b.*) in [\d.]+s
-^Ran (?P<all>\d+) tests? in [\d.]+s\s+(?:OK|FAILED)(?: \((?P<less>[^)\n]*)\))?
+^Ran (?P<all>\d+) tests? in [\d.]+s\s+(?:OK|FAILED)(?: \((?P<words>[^)\n]*)\))?
 ^(?P<passed_line>ok) +\t?\S+\s+(?:[\d.]+s|\(cached\))(?![^\n]*no tests to run)
 ^(?P<failed_line>FAIL)[ \t]+\S+[ \t]+(?:[\d.]+s|\[build failed\])
-^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed
+^test result: \w+\. (?P<words>\d+ passed; \d+ failed)
 ^ *Summary \[[^\]]*\] +\d+ tests? run: (?P<words>.*)$
 ^error: (?P<failed_line>could not compile)
 ^ *Tests:? +(?P<words>\d+ (?:passed|failed|skipped|todo).*)$
-^ *(?P<passed>\d+) passing \(
-^ *(?P<failed>\d+) failing$
-^(?:#|ℹ) pass (?P<passed>\d+)$
-^(?:#|ℹ) fail (?P<failed>\d+)$
-Tests run: (?P<all>\d+), (?P<less>Failures: \d+, Errors: \d+, Skipped: \d+)\s*$
+^ *(?P<words>\d+ passing) \(
+^ *(?P<words>\d+ failing)$
+^(?:#|ℹ) (?P<words>pass \d+)$
+^(?:#|ℹ) (?P<words>fail \d+)$
+Tests run: (?P<all>\d+), (?P<words>Failures: \d+, Errors: \d+, Skipped: \d+)\s*$
 ^\[ERROR\] (?P<failed_line>COMPILATION ERROR)
-^(?P<all>\d+) tests completed, (?P<less>\d+ failed)
+^(?P<all>\d+) tests completed, (?P<words>\d+ failed)
 ^> Task :\S*[tT]est(?: UP-TO-DATE| FROM-CACHE)?$[\s\S]*^(?P<passed_line>BUILD SUCCESSFUL)
-^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<all>\d+)
-^(?P<all>\d+) examples?, (?P<less>\d+ failures?(?:, \d+ pending)?)
+^\d+% tests passed, (?P<words>\d+ tests? failed) out of (?P<all>\d+)
+^(?P<all>\d+) examples?, (?P<words>\d+ failures?(?:, \d+ pending)?)
 """.strip().splitlines()
-_FAILED_WORD: Final = re.compile(r"(\d+) (?:failed|errors?|failures?)\b|(?:[Ff]ailures|[Ee]rrors)[=:] ?(\d+)")
-_PASSED_WORD: Final = re.compile(r"(\d+) x?passed\b")
+_FAILED_WORD: Final = re.compile(
+    r"(\d+) (?:(?:tests? )?failed|failing|errors?|failures?)\b|(?:[Ff]ailures|[Ee]rrors)[=:] ?(\d+)|fail (\d+)"
+)
+_PASSED_WORD: Final = re.compile(r"(\d+) (?:x?passed|passing)\b|pass (\d+)")
 _SKIPPED_WORD: Final = re.compile(r"(\d+) (?:skipped|pending)\b|[Ss]kipped[=:] ?(\d+)")
 
 
@@ -261,15 +261,13 @@ def summary(text: str) -> tuple[int, int] | None:
     for pattern in _SUMMARIES:
         for match in re.finditer(pattern, text, re.MULTILINE):
             has_summary = True
-            # Of the groups a pattern has only some; the names of the two "lines" tell what such a line means.
-            groups = match.groupdict()
-            words = groups.get("words") or groups.get("less") or ""
-            failed = int(groups.get("failed") or 0) + _total(_FAILED_WORD, words) + ("failed_line" in groups)
-            passed = int(groups.get("passed") or 0) + ("passed_line" in groups)
-            if groups.get("words"):
-                passed += _total(_PASSED_WORD, words)
-            if groups.get("all"):
-                passed += int(groups["all"]) - failed - _total(_SKIPPED_WORD, words)
+            groups = match.groupdict()  # only those of this pattern
+            words = groups.get("words") or ""
+            failed = _total(_FAILED_WORD, words) + ("failed_line" in groups)
+            if "all" in groups:
+                passed = int(groups["all"]) - failed - _total(_SKIPPED_WORD, words)
+            else:
+                passed = _total(_PASSED_WORD, words) + ("passed_line" in groups)
             passed_count += max(passed, 0)
             failed_count += failed
     if not has_summary:
@@ -279,7 +277,6 @@ def summary(text: str) -> tuple[int, int] | None:
 
 def _total(pattern: re.Pattern[str], words: str) -> int:
     total = 0
-    for match in pattern.finditer(words):
-        for number in match.groups():  # "2 failed" and "failures=2" are in different groups
-            total += int(number or 0)
+    for numbers in pattern.findall(words):
+        total += int("".join(numbers))  # "2 failed" and "failures=2" are in different groups
     return total
