@@ -67,10 +67,14 @@ def on_one_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def cut_off(text: str, limit: int) -> str:
+    """A text cut to so many characters, the mark of it included."""
+    return text if len(text) <= limit else text[: limit - 1] + CUT
+
+
 def cut(text: str, limit: int) -> str:
     """A text with single blanks, cut to so many characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + CUT
+    return cut_off(" ".join(text.split()), limit)
 
 
 def in_markdown(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -22,7 +23,7 @@ from hepm.cli.options import (
     remark,
 )
 from hepm.errors import StoreError
-from hepm.ingest.records import ReadOptions
+from hepm.ingest.records import ReadOptions, Rejection
 from hepm.text import count_of, on_one_line
 from hepm.types import Tool
 
@@ -150,14 +151,19 @@ def _print_report(report: IngestReport) -> None:
         print(sentence)
     if report.rejected:
         remark(f"{count_of(len(report.rejected), 'input')} could not be used:")
-    for rejection in report.rejected[:_SHOWN_REJECTIONS]:
-        place = rejection.file
-        if rejection.record is not None:
-            place += f" record {rejection.record}"
-        remark(f"  {place}: {rejection.reason}")
-    more = len(report.rejected) - _SHOWN_REJECTIONS
+    alike: dict[str, list[Rejection]] = {}  # by reason: a folder may hold thousands of files that no reader knows
+    for rejection in report.rejected:
+        alike.setdefault(rejection.reason, []).append(rejection)
+    for reason, [first, *others] in islice(alike.items(), _SHOWN_REJECTIONS):
+        place = first.file
+        if first.record is not None:
+            place += f" record {first.record}"
+        if others:
+            place += f" and {len(others):,} more"
+        remark(f"  {place}: {reason}")
+    more = len(alike) - _SHOWN_REJECTIONS
     if more > 0:
-        remark(f"  … and {more:,} more; --json lists all")
+        remark(f"  … and {count_of(more, 'other reason')}; --json lists all")
 
 
 def _remarks_on(report: IngestReport) -> Iterator[str]:

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from hepm.ingest.fields import as_text
 from hepm.ingest.formats.parts import result_text
-from hepm.text import CUT, FUNCTION_WORDS
+from hepm.text import CUT, FUNCTION_WORDS, cut_off
 from hepm.types import JSON
 
 MOST_FACTS: Final = 60
@@ -89,24 +89,26 @@ def shorter_result(result: str) -> str:
     parsed = parsed_result(result.strip()) if result[:40].lstrip()[:1] in _CLOSES else None
     if parsed is not None:
         result = json.dumps(_pruned(parsed, 0), ensure_ascii=False, default=str)
-    if len(result) > KEPT_CHARS:
-        result = result[: KEPT_CHARS - 1] + CUT
     # An escape of half a character is one no more.
-    return result.encode("utf-8", "replace").decode()
+    return cut_off(result, KEPT_CHARS).encode("utf-8", "replace").decode()
 
 
 def _pruned(value: JSON, depth: int) -> JSON:
-    if isinstance(value, Mapping | list | tuple) and depth > _DEEPEST:
+    if isinstance(value, str):
+        return cut_off(value, _PRUNED_CHARS)
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if depth > _DEEPEST:
         return CUT
     if isinstance(value, Mapping):
-        keys = sorted(value, key=lambda key: isinstance(value[key], Mapping | list))
-        return {key: _pruned(value[key], depth + 1) for key in keys}
-    if isinstance(value, list | tuple):
-        items = [_pruned(item, depth + 1) for item in value[:_MOST_ITEMS]]
-        return [*items, CUT] if len(value) > _MOST_ITEMS else items
-    if isinstance(value, str) and len(value) > _PRUNED_CHARS:
-        return value[: _PRUNED_CHARS - 1] + CUT
-    return value
+        return {key: _pruned(value[key], depth + 1) for key in _values_first(value)}
+    items = [_pruned(item, depth + 1) for item in value[:_MOST_ITEMS]]
+    return [*items, CUT] if len(value) > _MOST_ITEMS else items
+
+
+def _values_first(record: Mapping[str, JSON]) -> list[str]:
+    """The keys of an object, those of objects and lists last: a long list must not crowd out the rest."""
+    return sorted(record, key=lambda key: isinstance(record[key], Mapping | list))
 
 
 @lru_cache(maxsize=4_096)  # runs of one environment repeat each other's results
@@ -189,12 +191,10 @@ def _xml(text: str) -> JSON:
 
 def _element(element: ElementTree.Element) -> JSON:
     """An element's children by their names, or its text."""
+    text = (element.text or "").strip()
     if not len(element):
-        return (element.text or "").strip()
-    beside = [element.text]
-    for child in element:
-        beside.append(child.tail)
-    if any(text and text.strip() for text in beside):
+        return text
+    if text or any(child.tail and child.tail.strip() for child in element):
         raise ValueError("a sentence with marks in it")
     return _by_key((child.tag, _element(child)) for child in element)
 
@@ -206,12 +206,10 @@ def _table(text: str) -> JSON:
         row = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if "".join(row).strip("-: "):  # else the line under the head
             rows.append(row)
-    head, *body = rows
-    if not body:
-        raise ValueError("a single row")
+    head, _, *_ = rows  # a ValueError for a single row
     if len(head) == 2:
-        return _by_key((row[0], row[1]) for row in body if len(row) == 2)
-    return [dict(zip(head, row, strict=False)) for row in body]
+        return _by_key((row[0], row[1]) for row in rows[1:] if len(row) == 2)
+    return [dict(zip(head, row, strict=False)) for row in rows[1:]]
 
 
 def _lines(text: str) -> JSON:
@@ -236,7 +234,7 @@ def _by_key(pairs: Iterable[tuple[str, JSON]]) -> JSON:
     values: dict[str, list[JSON]] = defaultdict(list)
     for key, value in pairs:
         values[key].append(value)
-    return {key: found if len(found) > 1 else found[0] for key, found in values.items()}
+    return {key: found if found[1:] else found[0] for key, found in values.items()}
 
 
 _READ_AS: Final[Mapping[str, tuple[Callable[[str], JSON], ...]]] = {
@@ -252,8 +250,7 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
     if depth > _DEEPEST:
         return
     if isinstance(value, Mapping):
-        # What stands inside others comes last: a long list must not crowd out the rest.
-        for key in sorted(list(value)[:_MOST_KEYS], key=lambda key: isinstance(value[key], Mapping | list)):
+        for key in _values_first(dict(islice(value.items(), _MOST_KEYS))):
             yield from _facts_in(value[key], _below(path, str(key)), depth + 1)
     elif isinstance(value, list | tuple):
         items = [item for item in value if item != CUT]

@@ -19,7 +19,7 @@ from hepm.ingest.formats.exported import Carried, Content
 from hepm.ingest.formats.hepm import parse_run, parse_stored, write_run
 from hepm.ingest.joining import joined
 from hepm.ingest.prepare import Prepared, run_of
-from hepm.ingest.records import Rejection, Remark, UnknownFile
+from hepm.ingest.records import Rejection, Remark
 from hepm.text import count_of
 from hepm.types import Tool, ToolName, Trajectory
 
@@ -66,7 +66,6 @@ class IngestReport:
     joined: int = 0
     unread: Counter[str] = field(default_factory=Counter[str])
     unread_in: dict[str, str] = field(default_factory=dict[str, str])
-    _unknown: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]], repr=False)
 
     def __str__(self) -> str:
         stored = count_of(self.stored, "run")
@@ -79,19 +78,12 @@ class IngestReport:
         return f"{stored} stored, {self.duplicates:,} known before; read: {read}"
 
     def note(self, rejection: Rejection) -> None:
-        """Take a rejection or a remark. Files that no reader knows, and that look alike, are one: there may be many."""
+        """Take a rejection or a remark."""
         if isinstance(rejection, Remark):
             self.unread.update(rejection.kinds)
             for kind in rejection.kinds:
                 self.unread_in.setdefault(kind, f"{rejection.file}, run {rejection.record}")
-        elif isinstance(rejection, UnknownFile) and rejection.reason in self._unknown:
-            place, files = self._unknown[rejection.reason]
-            self._unknown[rejection.reason] = place, files + 1
-            more = f" ({files + 1:,} files look like this)"
-            self.rejected[place] = replace(self.rejected[place], reason=rejection.reason + more)
         else:
-            if isinstance(rejection, UnknownFile):
-                self._unknown[rejection.reason] = len(self.rejected), 1
             self.rejected.append(rejection)
 
     def add_seen(self, by_format: Counter[str]) -> None:
@@ -105,7 +97,7 @@ class IngestReport:
         values: dict[str, object] = {}
         for attribute in fields(self):
             value = getattr(self, attribute.name)
-            if not attribute.name.startswith("_") and (value or attribute.name not in _IF_ANY):
+            if value or attribute.name not in _IF_ANY:
                 values[attribute.name] = value
         values["rejected"] = [asdict(rejection) for rejection in self.rejected]
         return values

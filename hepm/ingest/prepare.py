@@ -28,13 +28,14 @@ from hepm.ingest.records import (
     Rejection,
     content_digest,
     is_record,
+    mapped,
     with_texts,
 )
 from hepm.ingest.redact import Redactor
 from hepm.ingest.side_by_side import answers_in_order
 from hepm.ingest.transitions import transitions, without_hints
-from hepm.text import CUT
-from hepm.types import DISTRUSTED, OWN_STATES, Object, Outcome, Tool, Trajectory, Turn
+from hepm.text import cut_off
+from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, Trajectory, Turn
 
 RunSource: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, tar archive or "-"; a run itself; or a record or all that a file may hold, as Python values."""
@@ -183,10 +184,9 @@ def _listed(source: RunSource | Iterable[RunSource]) -> Iterable[RunSource]:
     return cast("Iterable[RunSource]", source)
 
 
-def _is_message(value: object) -> bool:
+def _is_message(value: Any) -> bool:
     if isinstance(value, Mapping):
-        record = cast("Mapping[str, object]", value)
-        return type(record.get("role")) is str and "messages" not in record
+        return type(value.get("role")) is str and "messages" not in value
     return is_record(value) and type(getattr(value, "role", None)) is str
 
 
@@ -289,30 +289,21 @@ def exclude(run: Trajectory) -> Trajectory:
 
 def shorten(trajectory: Trajectory) -> Trajectory:
     """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
-    return with_texts(trajectory, _shorter_texts, shorter_result, _shorter)
+    return with_texts(trajectory, _shorter_texts, shorter_result, lambda arguments: mapped(arguments, _shorter))
 
 
 def _shorter_texts(turn: Turn) -> tuple[str, str]:
     limit = SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS
-    text = turn.text
-    if len(text) > limit:
-        # Hints go first, or a long block would leave no room for the rest.
-        text = _cut(without_hints(text), limit)
-    return text, turn.read
+    if len(turn.text) <= limit:
+        return turn.text, turn.read
+    # Hints go first, or a long block would leave no room for the rest.
+    return cut_off(without_hints(turn.text), limit), turn.read
 
 
 def _shorter(value: Any) -> Any:
     """A part of a call's arguments with every text cut."""
     if isinstance(value, str):
-        return _cut(value, ARGUMENT_CHARS)
-    if type(value) is dict:
-        return {key: _shorter(member) for key, member in cast("Object", value).items()}
-    if type(value) is list:
-        return list(map(_shorter, cast("list[Any]", value)))
+        return cut_off(value, ARGUMENT_CHARS)
     if isinstance(value, float) and not math.isfinite(value):  # of a run made by hand: JSON has no such number
         return str(value)
     return value
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + CUT

@@ -28,7 +28,7 @@ from hepm.ingest.formats import (
 )
 from hepm.ingest.formats.document import Document, Reader, RunOrigin, UnreadableError
 from hepm.ingest.formats.parts import counting_unread
-from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remark, UnknownFile, decoded
+from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remark, decoded
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
 
@@ -157,7 +157,7 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
         reader = document.reader_among(readers)
     if reader is None and document.options.format == "auto":
         reason = f"no reader knows it: {_appearance(document)}. {_ADVICE}"
-        yield _UNKNOWN, UnknownFile(document.name, None, reason)
+        yield _UNKNOWN, document.rejected(None, reason)
         return
     # A format that was named is tried on whatever it may be.
     chosen = reader or readers[0]

@@ -89,11 +89,6 @@ class Remark(Rejection):
     kinds: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownFile(Rejection):
-    """A file that no reader knows. The reason is the same for all files that look like it."""
-
-
 Item: TypeAlias = Trajectory | Rejection
 Items: TypeAlias = Iterator[Item]
 

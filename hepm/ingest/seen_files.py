@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,12 +27,9 @@ _MOST_RUNS: Final = 64
 
 
 class _Seen(NamedTuple):
-    """A file when it was read: a hash of the settings, its size in bytes, when it changed in nanoseconds, its format,
-    and ids of its runs."""
+    """A file when it was read: its stamp (settings, size in bytes, time of change), its format, and ids of its runs."""
 
-    settings: str
-    size: int
-    changed: int
+    stamp: str
     format: str
     ids: list[str]
 
@@ -54,7 +50,7 @@ class SeenFiles:
         self._usable = not (redactor and redactor.hook)
         # Whatever decides what a file gives: with other settings each file is read again.
         own = (options.assume_success, options.distrusted, options.own_states, options.outcome_by)
-        settings = repr((__version__, namespace, astuple(reading), redactor and redactor.rules, *own))
+        settings = repr((__version__, namespace, reading, redactor and redactor.rules, *own))
         self._settings = blake2b(settings.encode("utf-8", "replace"), digest_size=16).hexdigest()
         self._file = file
         self._seen: dict[str, _Seen] = {}  # by path
@@ -69,14 +65,14 @@ class SeenFiles:
         fresh: list[Path] = []
         unchanged: Counter[str] = Counter()
         for file in files:
-            seen = self._seen.get(str(file.absolute()))
             with suppress(OSError):
                 status = file.stat()
-                now = _Seen(self._settings, status.st_size, status.st_mtime_ns, "", [])
-                if self._usable and seen and seen[:3] == now[:3] and len(known(seen.ids)) == len(seen.ids):
+                stamp = f"{self._settings} {status.st_size} {status.st_mtime_ns}"
+                seen = self._seen.get(str(file.absolute()))
+                if self._usable and seen and seen.stamp == stamp and len(known(seen.ids)) == len(seen.ids):
                     unchanged[seen.format] += len(seen.ids)
                     continue
-                self._read[printable(str(file))] = now
+                self._read[printable(str(file))] = _Seen(stamp, "", [])
             fresh.append(file)
         return fresh, unchanged
 
@@ -88,8 +84,9 @@ class SeenFiles:
             seen = self._read.pop(source, None)
             # Else it is to be read each time.
             if seen and isinstance(item, RunRecord) and format_name not in _WITH_OTHERS and len(seen.ids) < _MOST_RUNS:
-                ids = dict.fromkeys([*seen.ids, item.id])
-                self._read[source] = seen._replace(format=str(format_name), ids=[*ids])
+                if item.id not in seen.ids:
+                    seen.ids.append(item.id)
+                self._read[source] = seen._replace(format=str(format_name))
             yield format_name, item
 
     def keep(self) -> None:

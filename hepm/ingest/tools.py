@@ -7,14 +7,14 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.fields import as_list, as_object, is_list, object_at, text_at, value_at
 from hepm.ingest.files import STREAM_ERRORS, open_file
 from hepm.ingest.records import DECODER, MAX_NAME, RecordError, decoded, decoded_text, is_record
 from hepm.ingest.transitions import own_tool
-from hepm.types import Object, Tool
+from hepm.types import Tool
 
 _SPEC: Final = (
     "type", "name", "description", "parameters", "inputSchema", "input_schema", "function", "custom", "toolSpec",
@@ -50,8 +50,7 @@ def _tool(definition: Any) -> Tool:
     if not name.strip():
         # Tools that a provider runs itself ({"type": "web_search"}) are called by their type.
         name = text_at(record, "type")
-    schemas = (object_at(record, key) for key in ("parameters", "inputSchema", "input_schema"))
-    schema = next(filter(None, schemas), Object())
+    schema = object_at(record, "parameters") or object_at(record, "inputSchema") or object_at(record, "input_schema")
     if schema.keys() == {"json"}:  # Bedrock's
         schema = object_at(schema, "json")
     return Tool(name, text_at(record, "description"), schema)
@@ -67,31 +66,33 @@ def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
     listed = tuple(tools)
     if all(isinstance(tool, str) for tool in listed):
         return _named_tools(listed)
-    return _listed_tools(listed)
+    return _without_own(map(_read_tool, listed))
 
 
 @lru_cache(maxsize=128)  # an agent names the same ones at each turn
 def _named_tools(names: tuple[str, ...]) -> tuple[Tool, ...]:
-    return _listed_tools(names)
+    return _without_own(map(_read_tool, names))
 
 
-def _listed_tools(tools: tuple[object, ...]) -> tuple[Tool, ...]:
-    listed: list[Tool] = []
-    for tool in tools:
-        try:
-            if isinstance(tool, Tool):
-                listed.append(tool)
-            elif isinstance(tool, str):
-                listed.append(Tool(tool))
-            else:
-                listed.append(_of_object(tool))
-            if len(listed[-1].name) > MAX_NAME:
-                raise RecordError(f"its name has more than {MAX_NAME} characters")
-        except (RecordError, ValueError) as error:
-            raise InputError(
-                f"tools holds {_shown(tool)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"
-            ) from error
-    return _without_own(listed)
+def _read_tool(given: object) -> Tool:
+    """A tool of its name, or of what describes it in a dictionary or an object, which may hold functions, too."""
+    try:
+        if isinstance(given, Tool):
+            tool = given
+        elif isinstance(given, str):
+            tool = Tool(given)
+        else:
+            held: Any = given
+            is_mapping = isinstance(given, Mapping)
+            parts = {key: held.get(key) if is_mapping else getattr(held, key, None) for key in _SPEC}
+            tool = _tool(decoded(parts))
+        if len(tool.name) > MAX_NAME:
+            raise RecordError(f"its name has more than {MAX_NAME} characters")
+    except (RecordError, ValueError) as error:
+        raise InputError(
+            f"tools holds {_shown(given)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"
+        ) from error
+    return tool
 
 
 def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
@@ -102,15 +103,6 @@ def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
         if not own_tool(tool.name, properties if isinstance(properties, Mapping) else ()):
             others.append(tool)
     return tuple(others)
-
-
-def _of_object(tool: object) -> Tool:
-    """A tool of a dictionary or an object, which may hold functions, too: only what describes it is read."""
-    if isinstance(tool, Mapping):
-        parts = {key: value for key, value in cast("Mapping[str, object]", tool).items() if key in _SPEC}
-    else:
-        parts = {key: getattr(tool, key, None) for key in _SPEC}
-    return _tool(decoded(parts))
 
 
 def _shown(value: object) -> str:

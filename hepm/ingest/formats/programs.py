@@ -26,7 +26,7 @@ from hepm.ingest.formats.coding_session import project_of, with_whole_responses
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.parts import spread, unread_parts
 from hepm.ingest.formats.turns import chat_turns
-from hepm.ingest.records import PROJECT, Items, RecordError, UnknownFile, filled
+from hepm.ingest.records import PROJECT, Items, RecordError, Rejection, filled
 from hepm.types import Object, Outcome, Trajectory
 
 _FIRST: Final = 20  # events of a file that say what all of its sessions have in common
@@ -91,7 +91,7 @@ def _read(program: Program, document: Document) -> Items:
     """A run of each record with messages, and one of all messages or events of a group that stand alone in the file."""
     if _is_alone(document.first) and not (document.is_list or document.is_lines):
         reason = f"it is one message or event of {program.name}: export the whole session into a file"
-        yield UnknownFile(document.name, None, reason)
+        yield Rejection(document.name, None, reason)
         return
     yield from document.conversations(
         _is_alone,

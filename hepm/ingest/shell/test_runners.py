@@ -224,8 +224,8 @@ def _with_verdict(run: TestRun, call: ToolCall) -> TestRun:
     return run._replace(passed=passed, tests=passed_count + failed_count)
 
 
-# What each runner prints at its end. Groups: the "words" that count tests that passed, failed or were skipped; "all", how
-# many tests ran; a "passed_line" or "failed_line" is one for itself.
+# What each runner prints at its end. Groups: the "words" that count tests that passed, failed or were skipped; "all",
+# how many tests ran; a "passed_line" or "failed_line" is one for itself.
 # pytest; unittest; go; cargo; nextest; jest, vitest; mocha, node; maven, of a module; gradle; ctest; rspec.
 _SUMMARIES: Final = r"""
 ^=* ?(?P<words>\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)\b.*) in [\d.]+s
