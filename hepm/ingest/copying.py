@@ -48,12 +48,9 @@ def copy_store(
             states.setdefault(row.trajectory, []).append(row.id)
         for batch in batches(source.iter_runs(namespace=namespace), target.runs_a_batch):
             # Nothing is embedded again. The vector of what the user asked for is kept with the run.
-            ids: list[int] = []
-            for held in batch:
-                ids += states.get(held.id, ())
+            ids = [state for held in batch for state in states.get(held.id, ())]
             vectors = source.vectors_of_states(ids, namespace=namespace)
-            records = [held.record for held in batch]
-            runs = [run.graded(mine.success_from) for run in replay(records)[0]]
+            runs, _ = replay([held.record for held in batch])
             for run, held in zip(runs, batch, strict=True):
                 vector = of_size(held.vector, mine.dimensions)
                 if vector is not None:

@@ -140,15 +140,6 @@ def open_file(file: Path) -> Generator[IO[bytes]]:
         yield decompressed(raw, split_compression(file.name)[1])
 
 
-def _why_unreadable(error: Exception) -> str:
-    """Why a file cannot be read, as the reason of a Rejection."""
-    if isinstance(error, MissingExtraError):
-        return str(error)
-    if isinstance(error, PermissionError):
-        return "it may not be read: check its permissions"
-    return f"it is damaged or not what its name says: {str(error) or type(error).__name__}"
-
-
 def printable(name: str) -> str:
     """A file name that can be stored: Python keeps bytes that are not UTF-8 as halves of surrogate pairs."""
     return name.encode("utf-8", "replace").decode()
@@ -197,7 +188,7 @@ def regular_files(names: Sequence[object]) -> list[Path] | None:
 def open_source(name: str) -> Iterator[Opened]:
     """Every document behind a source, in a fixed order; a name without files comes back as a Rejection."""
     if name == STDIN:
-        yield from _open("<stdin>", "stdin", sys.stdin.buffer)
+        yield from _open("<stdin>", "stdin", sys.stdin.buffer, _beside)
         return
     files = named_files(name)
     if not files:
@@ -208,22 +199,25 @@ def open_source(name: str) -> Iterator[Opened]:
             reason = "no file matches this pattern"
         yield Rejection(name, None, reason)
     for file in files:
+        shown = printable(str(file))
         try:
             with file.open("rb") as stream:
-                yield from _open(str(file), file.absolute().as_posix(), stream)
+                yield from _open(shown, file.absolute().as_posix(), stream, _beside)
+        except PermissionError:
+            yield Rejection(shown, None, "it may not be read: check its permissions")
         except OSError as error:
-            yield Rejection(printable(str(file)), None, _why_unreadable(error))
+            yield Rejection(shown, None, f"it is damaged or not what its name says: {error}")
 
 
 def _beside(path: str) -> IO[bytes] | None:
     return open(path, "rb") if os.path.isfile(path) else None
 
 
-def _open(name: str, path: str, stream: IO[bytes]) -> Iterator[Opened]:
+def _open(name: str, path: str, stream: IO[bytes], find: Callable[[str], IO[bytes] | None]) -> Iterator[Opened]:
     """Every document in a stream: one, or the files of a tar archive."""
-    name = printable(name)
     bare_path, suffix = split_compression(path)
-    if bare_path.lower().endswith(".zip"):
+    kind = PurePosixPath(bare_path).suffix.lower()
+    if kind == ".zip":
         yield Rejection(name, None, "it is a zip archive: unpack it, and name the folder")
         return
     try:
@@ -231,10 +225,10 @@ def _open(name: str, path: str, stream: IO[bytes]) -> Iterator[Opened]:
     except MissingExtraError as error:
         yield Rejection(name, None, str(error))
         return
-    if bare_path.lower().endswith(".tar"):
+    if kind == ".tar":
         yield from _open_tar(name, content)
     else:
-        yield SourceFile(name, PurePosixPath(bare_path), content, _beside)
+        yield SourceFile(name, PurePosixPath(bare_path), content, find)
 
 
 def _open_tar(name: str, stream: IO[bytes]) -> Iterator[Opened]:
@@ -264,9 +258,6 @@ def _open_tar(name: str, stream: IO[bytes]) -> Iterator[Opened]:
         return io.BytesIO(beside[path]) if path in beside else None
 
     for member, held in members.items():
-        path, suffix = split_compression(member)
-        yield SourceFile(
-            printable(f"{name}!{member}"), PurePosixPath(path), decompressed(io.BytesIO(held), suffix), find
-        )
+        yield from _open(printable(f"{name}!{member}"), member, io.BytesIO(held), find)
     if problem or not members:
         yield Rejection(name, None, problem or f"the archive holds {_NO_DATA}")

@@ -55,9 +55,8 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
     # By their times and not as they come, which may be in any order.
     ordered = sorted(parts, key=lambda part: (not part.turns, [*map(_place, part.turns[:1])], part.source))
     about: dict[str, Any] = {}
-    for part in reversed(ordered):
-        for key in ("environment", "task", "model", "user"):
-            about[key] = getattr(part, key) or about.get(key, "")
+    for key in ("environment", "task", "model", "user"):
+        about[key] = next((getattr(part, key) for part in ordered if getattr(part, key)), "")
     outcome, tags = _outcome(ordered)
     return replace(
         ordered[0],
@@ -104,26 +103,21 @@ class _Conversation:
         keys: list[str] = []
         calls: list[ToolCall] = []
         for number, key in enumerate(mark.keys):
-            place = self._find(mark.scope, key)
-            if place is None:
+            call = turn.calls[number : number + 1]
+            known = self._find(mark.scope, key)
+            if known is None:
                 place = len(self.turns), len(keys)
                 self._places[mark.scope, key] = place
                 self._by_content.setdefault(key.partition(".")[0], []).append(place)
                 keys.append(key)
-                calls += turn.calls[number : number + 1]
-            else:
-                self._complete(place, turn.calls[number : number + 1])
+                calls += call
+            elif call:
+                position, which = known
+                merged = list(self.turns[position].calls)
+                merged[which : which + 1] = [_fuller(before, call[0]) for before in merged[which : which + 1]]
+                self.turns[position] = replace(self.turns[position], calls=tuple(merged))
         if keys:
             self.turns.append(replace(turn, calls=tuple(calls), mark=mark._replace(keys=tuple(keys))))
-
-    def _complete(self, place: tuple[int, int], calls: Sequence[ToolCall]) -> None:
-        """Complete a call by what another part says of it."""
-        position, number = place
-        before = self.turns[position]
-        if calls and before.calls:
-            merged = list(before.calls)
-            merged[number] = _fuller(merged[number], calls[0])
-            self.turns[position] = replace(before, calls=tuple(merged))
 
     def _find(self, scope: str, key: str) -> tuple[int, int] | None:
         """Where a turn or a call is that came before. One of earlier may be any that says the same, counted."""

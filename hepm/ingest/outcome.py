@@ -40,48 +40,43 @@ def by_tests(run: Trajectory) -> bool | None:
     *before, end = events
     if not isinstance(end, TestRun) or end.passed is None:
         return None
-    for position in range(end_turn + 1, len(run.turns)):
-        turn = run.turns[position]
-        if turn.role == "user" and turn.text and (last_call_turn > position or _CORRECTION.search(turn.text)):
+    for position, turn in enumerate(run.turns):
+        is_later = position > end_turn and turn.role == "user" and turn.text
+        if is_later and (last_call_turn > position or _CORRECTION.search(turn.text)):
             return None
-    if end.passed:
-        return _passed(before, end)
-    return _failed(before)
+    return _passed(before, end) if end.passed else _failed(before)
 
 
 def _passed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None:
-    has_failed = False
-    changes: list[FileChange] = []  # since the last failure
-    for position, event in enumerate(before):
+    mended: list[FileChange] | None = None  # what changed since the last failure
+    for position, event in enumerate(before, 1):
         if isinstance(event, FileChange):
-            if has_failed:
-                changes.append(event)
+            if mended is not None:
+                mended.append(event)
             continue
         if end.covers(event) and event.tests > end.tests > 0:
             return None
         if event.passed is False:
-            later = [*before[position + 1 :], end]
-            repeated = [test for test in later if isinstance(test, TestRun) and test.passed and test.covers(event)]
-            if not repeated:
+            tests = [test for test in (*before[position:], end) if isinstance(test, TestRun)]
+            if not any(test.passed and test.covers(event) for test in tests):
                 return None
-            has_failed = True
-            changes = []
+            mended = []
     # Tests that pass because they were rewritten show nothing.
-    if changes and all(change.of_tests for change in changes):
+    if mended and all(change.of_tests for change in mended):
         return None
     return True
 
 
 def _failed(before: Sequence[FileChange | TestRun]) -> bool | None:
-    changes = [event for event in before if isinstance(event, FileChange)]
-    if all(change.of_tests for change in changes):  # or nothing was changed: the run did not try to mend anything
-        return None
+    changes: list[FileChange] = []
     for event in before:
         if isinstance(event, FileChange):
-            break
+            changes.append(event)
         # Tests that failed before the first change may still fail for reasons of their own.
-        if event.passed is False:
+        elif event.passed is False and not changes:
             return None
+    if all(change.of_tests for change in changes):  # or nothing was changed: the run did not try to mend anything
+        return None
     return False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -34,11 +34,9 @@ _CONFLICT: Final = (
 )
 _CHARS_A_BATCH: Final = 16 << 20
 """Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
-_IF_ANY: Final = ("distrusted", "by_rule", "lessons", "joined", "unread", "unread_in")
-"""Keys of a report that are left out while there are none."""
 
 
-@dataclass(slots=True)
+@dataclass
 class IngestReport:
     """What became of the records read.
 
@@ -94,13 +92,8 @@ class IngestReport:
 
     def to_json(self) -> dict[str, object]:
         """As `hepm ingest --json` prints it."""
-        values: dict[str, object] = {}
-        for attribute in fields(self):
-            value = getattr(self, attribute.name)
-            if value or attribute.name not in _IF_ANY:
-                values[attribute.name] = value
-        values["rejected"] = [asdict(rejection) for rejection in self.rejected]
-        return values
+        values: dict[str, object] = dict(vars(self))
+        return values | {"rejected": [asdict(rejection) for rejection in self.rejected]}
 
 
 @dataclass(slots=True)
@@ -249,22 +242,22 @@ def _whole_of(run: RunRecord, known: Known, record: str) -> str | None:
 
 def _continues(after: Trajectory, before: Trajectory) -> bool:
     """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows."""
-    tools_before, tools_after = _tools_of(before), _tools_of(after)
-    if tools_after[: len(tools_before)] != tools_before:
-        return False
-    if len(after.turns) + len(tools_after) <= len(before.turns) + len(tools_before):
-        return False
-    texts_before, texts_after = [[turn.text for turn in run.turns if turn.role == "user"] for run in (before, after)]
-    return texts_after[: len(texts_before)] == texts_before
+    texts, tools = _said_and_called(before)
+    more_texts, more_tools = _said_and_called(after)
+    is_longer = len(after.turns) + len(more_tools) > len(before.turns) + len(tools)
+    return is_longer and more_tools[: len(tools)] == tools and more_texts[: len(texts)] == texts
 
 
-def _tools_of(run: Trajectory) -> list[ToolName]:
-    """The agent's calls, the refused ones included."""
-    names: list[ToolName] = []
+def _said_and_called(run: Trajectory) -> tuple[list[str], list[ToolName]]:
+    """What the user said, and the agent's calls, the refused ones included."""
+    texts: list[str] = []
+    tools: list[ToolName] = []
     for turn in run.turns:
-        if turn.role != "user":
-            names += [call.name for call in turn.calls]
-    return names
+        if turn.role == "user":
+            texts.append(turn.text)
+        else:
+            tools += [call.name for call in turn.calls]
+    return texts, tools
 
 
 def embed_texts(runs: Iterable[RunRecord], embedder: Embedder | None) -> dict[str, Float32Array]:
@@ -273,7 +266,7 @@ def embed_texts(runs: Iterable[RunRecord], embedder: Embedder | None) -> dict[st
     texts: dict[str, None] = {}
     for run in runs:
         if run.success is not None or run.reward is not None:
-            texts.update(dict.fromkeys([transition.summary for transition in run.transitions]))
+            texts |= dict.fromkeys([transition.summary for transition in run.transitions])
         if run.said:
             texts[run.said] = None
     return _vectors_of(texts, embedder)

@@ -184,9 +184,10 @@ def _listed(source: RunSource | Iterable[RunSource]) -> Iterable[RunSource]:
     return cast("Iterable[RunSource]", source)
 
 
-def _is_message(value: Any) -> bool:
+def _is_message(value: object) -> bool:
     if isinstance(value, Mapping):
-        return type(value.get("role")) is str and "messages" not in value
+        record = cast("Mapping[str, object]", value)
+        return type(record.get("role")) is str and "messages" not in record
     return is_record(value) and type(getattr(value, "role", None)) is str
 
 
@@ -209,14 +210,15 @@ class _Preparer:
     def prepare(self, format_name: str, trajectory: Trajectory) -> Prepared:
         try:
             return format_name, self._run(trajectory)
-        except UnicodeEncodeError as error:
-            return format_name, Rejection(trajectory.source, trajectory.id, str(no_text(error)))
         except (RecordError, ValueError, RecursionError) as error:
             # What readers let through from Python or another version's export, and JSON cannot hold.
+            reason = f"it cannot be stored: {error}"
+            if isinstance(error, UnicodeEncodeError):
+                reason = str(no_text(error))
             shown_id = trajectory.id[:MAX_LABEL]
             if self._options.redactor is not None:
                 shown_id = self._options.redactor.without_secrets(shown_id)
-            return format_name, Rejection(trajectory.source, shown_id, f"it cannot be stored: {error}")
+            return format_name, Rejection(trajectory.source, shown_id, reason)
 
     def _run(self, trajectory: Trajectory) -> RunRecord:
         _check_names(trajectory)
@@ -238,11 +240,8 @@ class _Preparer:
             trajectory = exclude(trajectory)
         if options.own_states:
             trajectory = replace(trajectory, tags={**trajectory.tags, OWN_STATES: ""})
-        written = trajectory
-        if trajectory.tools:
-            # Descriptions of tools are kept once a namespace, not with each run.
-            written = replace(trajectory, tools=())
-        record = write_run(written)
+        # Descriptions of tools are kept once a namespace, not with each run.
+        record = write_run(replace(trajectory, tools=()))
         record.encode()  # half of a surrogate pair shows here, and among the tools
         run = run_of(trajectory, record)
         # Pairs are cheap to count with repetitions; only where those are too many are the distinct ones counted.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from hepm.ingest.redact import default_redactor
@@ -137,12 +137,7 @@ def _alters(command: SimpleCommand) -> bool:
 def _program_of(words: list[str]) -> list[str]:
     """The first words of a command that say what it does, without options, paths and numbers."""
     runs_another = words[0] in _RUNNERS
-    most = 2 + runs_another
-    parts = [words[0]]
-    for word in words[1:most]:
-        if not _SUBCOMMAND.fullmatch(word):
-            break
-        parts.append(word)
+    parts = [words[0], *takewhile(_SUBCOMMAND.fullmatch, words[1 : 2 + runs_another])]
     if len(words) > 1 and len(parts) == 1 and runs_another and not _ODD.search(words[1]):
         # "python -m pytest": an option is part of it where the next program follows.
         parts.append(words[1])

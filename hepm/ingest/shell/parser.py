@@ -64,20 +64,14 @@ def command_of(arguments: object) -> str:
     if not isinstance(arguments, Mapping):
         return ""
     by_name = cast("Mapping[str, object]", arguments)
-    command: object = ""
-    for key in _KEYS:
-        command = by_name.get(key)
-        if command:
-            break
+    command = next(filter(None, map(by_name.get, _KEYS)), "")
     if isinstance(command, str):
         return command
     if not isinstance(command, list | tuple):
         return ""
-    words = [str(word) for word in cast("Sequence[object]", command)]
+    words = list(map(str, cast("Sequence[object]", command)))
     # ["bash", "-lc", "git status"] is one command in words, ["git status", "make"] are two commands.
-    if "commands" in by_name:
-        return "\n".join(words)
-    return shlex.join(words)
+    return "\n".join(words) if "commands" in by_name else shlex.join(words)
 
 
 def simple_commands(line: str) -> Iterator[SimpleCommand]:

@@ -23,8 +23,11 @@ _INSTALLING: Final = frozenset({"pip", "install", "add", "remove", "uninstall", 
 _NO_RUN: Final = re.compile(
     r"--(?:collect-only|co|version|help|fixtures|markers|no-run|listTests|list)|-V|-h|-DskipTests"
 )
-_LAST_FAILED: Final = frozenset({"--lf", "--last-failed", "--sw", "--stepwise", "--onlyChanged", "-o"})
-_ALL_TESTS: Final = re.compile(r"\d+|run|test|check|verify|package|install|\./\.\.\.|\.")
+# Words that mean all tests, and options but for those that select some.
+_SELECTS_NOTHING: Final = re.compile(
+    r"\d+|run|test|check|verify|package|install|\./\.\.\.|\."
+    r"|-(?!(?:-lf|-last-failed|-sw|-stepwise|-onlyChanged|o)$|-deselect|-ignore|Dtest=|run=).*"
+)
 
 
 # The name of a runner, and the words that run it, with wrappers before them removed and paths cut to their last part;
@@ -93,7 +96,9 @@ _DOCS: Final = re.compile(r"\.(?:md|rst|adoc)$")
 _EDITING: Final = re.compile(r"edit|write|patch|create|replace|insert", re.IGNORECASE)
 _READING: Final = frozenset({"view", "read", "open"})
 _PATHS: Final = ("file_path", "path", "filename", "file", "target_file", "notebook_path")
-_PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
+# Codex' "*** Update File: a.py", or "+++ b/a.py" of a unified diff.
+_PATCHED: Final = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
+_IN_PLACE: Final = re.compile(r"-\w*i|--in-place")
 _GIT: Final = re.compile(r"apply|am|checkout|switch|restore|stash|revert|reset|merge|rebase|pull|cherry-pick")
 
 
@@ -122,9 +127,7 @@ def _edited(call: ToolCall) -> list[str]:
         return []
     paths = [str(call.arguments[key]) for key in _PATHS if call.arguments.get(key)]
     for key in ("patch", "input"):
-        # Each match has one of two groups: Codex' "*** Update File: a.py", or "+++ b/a.py" of a unified diff.
-        for codex_path, diff_path in _PATCHED.findall(str(call.arguments.get(key))):
-            paths.append(codex_path or diff_path)
+        paths += _PATCHED.findall(str(call.arguments.get(key)))
     return [path for path in dict.fromkeys(paths) if not _DOCS.search(path)]
 
 
@@ -155,7 +158,7 @@ def _changed(command: SimpleCommand) -> Iterator[FileChange]:
     words = command.words
     program = words[0] if words else ""
     targets = list(command.written)
-    if program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
+    if program in ("sed", "perl") and any(map(_IN_PLACE.match, words[1:])):
         targets += words[-1:]
     if program == "patch" or (program == "git" and len(words) > 1 and _GIT.fullmatch(words[1])):
         targets.append("")  # something changed, and nobody knows which file
@@ -167,31 +170,25 @@ def _changed(command: SimpleCommand) -> Iterator[FileChange]:
 def _test_run(words: Sequence[str], where: str) -> TestRun | None:
     """The tests that a command runs, also behind wrappers: "CI=1 poetry run .venv/bin/pytest -q"."""
     plain = [word for word in words if not _ASSIGNED.match(word)]
-    for position in range(len(plain)):
-        tail = [PurePosixPath(plain[position]).name, *plain[position + 1 :]]
-        line = " ".join(tail)
+    if any(map(_NO_RUN.fullmatch, plain)):
+        return None
+    for position, word in enumerate(plain):
+        program = PurePosixPath(word).name
+        line = " ".join([program, *plain[position + 1 :]])
         for name, command in _COMMANDS.items():
             match = command.match(line)
             if match:
-                if any(map(_NO_RUN.fullmatch, plain)):
-                    return None
                 return TestRun(name, where, _selected(line[match.end() :]))
-        if not _WRAPPERS.fullmatch(PurePosixPath(plain[0]).name) or plain[position] in _INSTALLING:
-            return None
-        if re.match(r"python", tail[0]):  # of a script, nothing is known
+        # Of a script nothing is known.
+        if not _WRAPPERS.fullmatch(PurePosixPath(plain[0]).name) or word in _INSTALLING or program.startswith("python"):
             return None
     return None
 
 
 def _selected(rest: str) -> tuple[str, ...]:
     """What a test command selects; nothing for words that mean all tests."""
-    selected: list[str] = []
-    for word in rest.split():
-        is_option = word.startswith("-")
-        selects = word in _LAST_FAILED or word.startswith(("--deselect", "--ignore", "-Dtest=", "-run="))
-        if selects or (not is_option and not _ALL_TESTS.fullmatch(word)):
-            selected.append(word.removeprefix("./"))
-    return tuple(sorted(selected))
+    words = [word.removeprefix("./") for word in rest.split() if not _SELECTS_NOTHING.fullmatch(word)]
+    return tuple(sorted(words))
 
 
 _FAILED: Final = re.compile(r"^(?:Exit code:? |Process exited with code )(?!0)", re.MULTILINE)
