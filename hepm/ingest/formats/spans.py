@@ -116,15 +116,14 @@ class Spans:
                 id = f"{id}/{tool_span.id}"
             groups.setdefault(id, {}).setdefault(span.trace, []).append(span)
         for id, traces in groups.items():
-            spans = [span for trace in traces.values() for span in trace]
-            answers = chain.from_iterable(span.answer for span in spans)
-            has_calls = any(span.kind == "tool" for span in spans) or any(m.get("tool_calls") for m in answers)
+            spans = list(chain.from_iterable(traces.values()))
+            messages = chain.from_iterable(span.answer for span in spans)
+            has_calls = any(span.kind == "tool" for span in spans) or any(
+                message.get("tool_calls") for message in messages
+            )
             has_models = any(span.kind == "model" for span in spans)
-            is_run = has_calls or has_models
-            if self._tool_around(spans[0]) is not None:
-                # A tool that only asks a model, or only calls functions, is no agent.
-                is_run = has_calls and has_models
-            if is_run:
+            # A tool that only asks a model, or only calls functions, is no agent.
+            if (has_calls and has_models) or ((has_calls or has_models) and not self._tool_around(spans[0])):
                 yield origin.built(id, {}, partial(self._run, id, [*traces.values()], origin))
 
     def _add_events(self) -> None:
@@ -149,15 +148,12 @@ class Spans:
 
     def _part(self, id: str, spans: Sequence[TraceSpan], options: ReadOptions) -> Trajectory:
         """What one trace holds of a conversation."""
+        scores = [*self._scores.get(spans[0].trace, ())]
         about: dict[str, str] = {}
-        scores: list[Score] = []
-        scores += self._scores.get(spans[0].trace, ())
         for span in spans:
             scores += span.scores
             # The first one that says it counts: the agent's own span comes before those of its models.
-            for key, value in span.about.items():
-                if not about.get(key):
-                    about[key] = value
+            about = span.about | filled(**about)
         return Trajectory(
             id,
             _TraceTurns(spans).turns(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,11 +17,12 @@ from hepm.ingest.fields import (
     is_object,
     kind_of,
     objects_at,
+    part_text,
     plain_text,
     texts_in,
     value_at,
 )
-from hepm.ingest.formats.parts import has_marks, spread
+from hepm.ingest.formats.parts import spread
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.inner_tools import called_name, has_failed
 from hepm.ingest.joining import mark_of_calls
@@ -75,8 +75,10 @@ def _parsed_arguments(arguments: Any) -> Object:
     if arguments is None:
         return {}
     if isinstance(arguments, str):
-        with suppress(ValueError, RecursionError):
+        try:
             arguments = decoded_text(arguments or "{}")
+        except (ValueError, RecursionError):
+            return {RAW: arguments}
     return arguments if is_object(arguments) else {RAW: arguments}
 
 
@@ -192,14 +194,8 @@ def plain_turns(messages: Objects) -> tuple[Turn, ...]:
 
 def _add_message(builder: TurnBuilder, value: Any) -> None:
     message = as_object(value, "a message")
-    role = message.get("role")
-    if not isinstance(role, str) and (role is not None or "parts" not in message):
+    if not isinstance(message.get("role"), str) and "parts" not in message:
         raise RecordError(_why_no_role(message))
-    # Most messages are a text, or none, and calls beside it, and need no second look.
-    text = message.get("content")
-    if (text is None or (isinstance(text, str) and not has_marks(text))) and "parts" not in message:
-        _add_plain(builder, message)
-        return
     for plain in spread(message):
         _add_plain(builder, plain)
 
@@ -212,24 +208,20 @@ def _add_plain(builder: TurnBuilder, message: Object) -> None:
     text = plain_text(content)
     if role not in ROLES:
         refused = message.get("refused") is True
-        result: str | None = text
         error = message.get("is_error")
         if "error" in message and error is None:  # AgentDojo's and tau2-bench's: null where the call went well
             error = bool(message["error"])
-            if isinstance(message["error"], str):
-                result = text or message["error"]
-        if refused and content is None:  # a call that was interrupted has no result
-            result = None
-        builder.add_result(message.get("tool_call_id", message.get("id")), result, error, refused=refused)
+            text = text or part_text({"text": message["error"]})
+        id = message.get("tool_call_id", message.get("id"))
+        # A call that was interrupted has no result.
+        builder.add_result(id, None if refused and content is None else text, error, refused=refused)
         return
-    calls: list[OpenCall] = []
     about: Object = {}
     if isinstance(message.get("mark"), TurnMark):
         about["mark"] = message["mark"]
-    if ROLES[role] != "system":
-        calls = chat_calls(message)
     if ROLES[role] == "assistant" and not _OWN.isdisjoint(message):
         about |= _own_attributes(message)
+    calls = [] if ROLES[role] == "system" else chat_calls(message)
     builder.add(ROLES[role], text, calls, **about)
 
 
@@ -311,10 +303,9 @@ def chat_calls(message: Object) -> list[OpenCall]:
 
 def _call(record: Object) -> OpenCall:
     """OpenAI's form, tau2-bench's (name and arguments outside), or AgentDojo's (function and args)."""
-    name = record.get("function")
-    if not isinstance(name, str):
-        name = value_at(record, "function.name|custom.name|name")
-    arguments = value_at(record, "function.arguments|args|arguments")
+    id, function = record.get("id"), record.get("function")
+    if is_object(function):
+        return OpenCall(id, function.get("name"), function.get("arguments"))
     if "custom" in record:  # free-form tools: one text instead of arguments
-        arguments = {"input": value_at(record, "custom.input")}
-    return OpenCall(record.get("id"), name, arguments)
+        return OpenCall(id, value_at(record, "custom.name"), {"input": value_at(record, "custom.input")})
+    return OpenCall(id, function or record.get("name"), record.get("args", record.get("arguments")))
