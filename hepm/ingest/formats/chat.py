@@ -44,11 +44,7 @@ def _read_chat(document: Document) -> Items:
 
 def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
     first = document.first
-    messages: list[Any] = []
-    if is_object(first):
-        messages = _messages_in(first)
-    elif is_list(first):
-        messages = first
+    messages = first if is_list(first) else _messages_in(first)
     return is_message(first) or any(map(is_message, messages or document.sample))
 
 
@@ -83,11 +79,11 @@ def _read(is_message: Callable[[Any], bool], document: Document) -> Items:
     return document.conversations(is_alone, build)
 
 
-def _messages_in(record: Object) -> list[Any]:
+def _messages_in(record: Any) -> list[Any]:
     """All messages or items of a record: an "input" that is a text is a message of the user."""
     messages: list[Any] = []
     for key in _LISTS:
-        value = record.get(key)
+        value = value_at(record, key)
         if is_list(value):
             messages += value
         elif isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The session of a coding agent as its files tell it, and the run that it becomes."""
+"""The session of a coding agent as its files have it, and the run that it becomes."""
 
 from __future__ import annotations
 

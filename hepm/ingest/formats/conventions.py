@@ -142,16 +142,14 @@ def _read_events(span: TraceSpan, about: Object, events: Iterable[tuple[str, Obj
 
 
 def _kind_of(span: TraceSpan, about: Object) -> Kind:
-    kind: Kind | None = None
     for key in _KIND_NAMES:
-        if kind is None and about.get(key):
-            kind = _KINDS.get(str(about[key]).upper(), "other")
-    named = _text(about, *_TOOL_NAMES[:3])
-    if kind is None and (named or _text(about, *_CALL_IDS)):
-        kind = "tool"
-    elif kind is None and any(_value(about, name) is not None for name in _OF_MODELS) and span.parent.strip("0"):
-        kind = "model"
-    return kind or "other"
+        if about.get(key):
+            return _KINDS.get(str(about[key]).upper(), "other")
+    if _text(about, *_TOOL_NAMES[:3], *_CALL_IDS):
+        return "tool"
+    if span.parent.strip("0") and _first(about, _OF_MODELS) is not None:
+        return "model"
+    return "other"
 
 
 def _read_tool(span: TraceSpan, about: Object) -> None:
@@ -160,7 +158,7 @@ def _read_tool(span: TraceSpan, about: Object) -> None:
     span.arguments = _arguments(_first(about, _ARGUMENTS))
     result = _unwrapped(parsed_json(_first(about, _RESULTS)))
     span.result = None if result is None else as_text(result)
-    if is_object(result) and is_langchain(result):
+    if is_langchain(result):
         inner = langchain_content(result)
         span.call_id = text_at(inner, "tool_call_id") or span.call_id
         span.name = text_at(inner, "name") or span.name
@@ -178,7 +176,7 @@ def _read_tool(span: TraceSpan, about: Object) -> None:
 def _read_messages(span: TraceSpan, about: Object, messages: Objects) -> None:
     system = parsed_json(_first(about, ("gen_ai.system_instructions", "system_instructions")))
     if is_list(system):
-        system = [{"role": "system", "parts": system}]
+        system = {"role": "system", "parts": system}
     given = messages_in(_first(about, _GIVEN), "user")
     answer = messages_in(_first(about, _ANSWERS), "assistant")
     if messages:
@@ -288,20 +286,14 @@ def _vercel_answer(answer: Object) -> Any:
 
 def _first(about: Object, names: Iterable[str]) -> Any:
     """The first value among the attributes that is not null."""
-    for name in names:
-        value = _value(about, name)
-        if value is not None:
-            return value
-    return None
+    values = (_value(about, name) for name in names)
+    return next((value for value in values if value is not None), None)
 
 
 def _text(about: Object, *names: str) -> str:
     """The first text among the attributes; "" without one."""
-    for name in names:
-        value = about.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return ""
+    values = map(about.get, names)
+    return next((value for value in values if isinstance(value, str) and value), "")
 
 
 def _listed(about: Object, name: str) -> list[Any]:

@@ -149,7 +149,7 @@ class Document(RunOrigin):
             self._open(source.stream)
 
     def _open(self, stream: IO[bytes]) -> None:
-        # One byte more tells a document of that size from a longer one.
+        # One byte more: a document of that size is whole, a longer one is not.
         head, reason = read_some(stream, HEAD + 1)
         is_whole = len(head) <= HEAD
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in head[:1024]:
@@ -323,9 +323,10 @@ def _line_records(head: bytes, stream: IO[bytes], reason: str) -> Iterator[tuple
 def _values_of(content: bytes, reason: str) -> list[Any]:
     """The JSON values in a text, one after another; UnreadableError where it is damaged or too long, or no JSON."""
     limit = 4 * RECORD_LIMIT
-    if content.lstrip()[:1] not in (b"[", b"{"):
-        what = "not JSON: hepm reads runs from JSON and JSON lines" if content.strip() else "empty"
-        reason = reason or f"it is {what}"
+    if not content.strip():
+        reason = reason or "it is empty"
+    elif content.lstrip()[:1] not in (b"[", b"{"):
+        reason = reason or "it is not JSON: hepm reads runs from JSON and JSON lines"
     elif len(content) > limit:
         reason = f"it is one JSON value of more than {limit:,} bytes: write a record a line"
     if reason:

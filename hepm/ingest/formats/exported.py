@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from hepm.graph.lessons.rows import Answer, Exposure, LessonRow, Reported, from_record, to_record
 from hepm.graph.rows import ToolRow
 from hepm.graph.store import Store
-from hepm.ingest.fields import as_object, flag_at, is_object, list_at, number_at, string_at
+from hepm.ingest.fields import as_object, flag_at, is_object, list_at, number_at, object_at, string_at
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.hepm import (
     VERSION,
@@ -93,7 +93,6 @@ def _line(content: Content) -> str:
 
 def _tool(record: Object) -> ToolRow:
     tool = tool_of_record(record)
-    former = tool_of_record({**record, "parameters": record.get("former_parameters")})
     return ToolRow(
         tool.name,
         tool.description,
@@ -103,7 +102,7 @@ def _tool(record: Object) -> ToolRow:
         described_at=number_at(record, "described_at") or 0.0,
         changed_at=number_at(record, "changed_at") or 0.0,
         former_description=string_at(record, "former_description"),
-        former_parameters=_parameters(former.parameters),
+        former_parameters=_parameters(object_at(record, "former_parameters")),
         retired=flag_at(record, "retired") is True,
         aliases=tuple(sorted([Tool(name).name for name in list_at(record, "aliases")])),
     )

@@ -150,9 +150,7 @@ def _turn(record: Object) -> Turn:
     role = record.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
-    calls: tuple[ToolCall, ...] = ()
-    if record.get("calls"):
-        calls = tuple(map(_call, objects_at(record, "calls", "a call")))
+    calls = tuple(map(_call, objects_at(record, "calls", "a call")))
     recalled = texts_in(record.get("recalled"))
     hinted = texts_in(record.get("hinted"))
     reward = number_at(record, "reward")

@@ -9,7 +9,7 @@ from hepm.ingest.formats.chat import read_record
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.message_layouts import chat_messages
 from hepm.ingest.records import Items, RecordError, Rejection
-from hepm.types import Object, Trajectory
+from hepm.types import Object
 
 
 def _chat_record(record: Object) -> Object:
@@ -48,11 +48,8 @@ def _read(document: Document) -> Items:
             runs.setdefault(marks[-1], (number, record))
         passed.update(marks[:-1])
 
-    def build(record: Object) -> Trajectory:
-        return read_record(record, document)
-
     for number, record in runs.values():
-        yield document.built(number, record, build)
+        yield document.built(number, record, lambda record: read_record(record, document))
 
 
 def _marks(messages: Objects) -> list[int]:

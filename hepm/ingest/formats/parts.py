@@ -33,7 +33,7 @@ def counting_unread() -> Generator[Counter[str]]:
 
 
 def unread_parts() -> Counter[str]:
-    """How many parts of each unknown kind were left out; one that nobody reads where none are counted."""
+    """How many parts of each unknown kind were left out, where `counting_unread` counts them."""
     return _unread.get(Counter())
 
 

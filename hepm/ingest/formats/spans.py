@@ -24,7 +24,7 @@ _NO_RUN: Final = (
     "(gen_ai.*), OpenInference, OpenLLMetry, the AI SDK's."
 )
 _SHOWN: Final = 5  # names of spans in a reason
-_KEPT: Final = "hepm:mark"  # what tells a message apart, kept in it
+_KEPT: Final = "hepm:mark"  # key of the mark of a message, kept in it
 _LATER_S: Final = 1e-6  # between the messages of one span, so that their order is kept
 
 

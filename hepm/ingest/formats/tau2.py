@@ -48,10 +48,12 @@ def _recognises(document: Document) -> bool:
 
 
 def _read(document: Document) -> Items:
+    # A result folder keeps one file a run under simulations/ and the rest in results.json above.
+    is_run = "messages" in document.keys and not document.is_list
     try:
-        about = _about(_info_beside(document), document)
+        about = _about(document.beside("../results.json").get("info") if is_run else None, document)
     except RecordError:  # the header beside this file is rejected with that file
-        about = _about({}, document)
+        about = _about(None, document)
     for number, value in document.records():
         runs: Any = [value]  # a run a file, in a folder simulations/, or a line
         if is_object(value) and "messages" not in value and not value.keys().isdisjoint(("info", "simulations")):
@@ -60,22 +62,13 @@ def _read(document: Document) -> Items:
             except RecordError as error:
                 yield document.rejected("info", str(error))
             runs = value.get("simulations", [])
-            if not is_list(runs):
-                runs = [runs]
+            runs = runs if is_list(runs) else [runs]
             number = 1  # noqa: PLW2901
         for run_number, run in enumerate(runs, number):
             yield document.built(run_number, run, partial(_simulation, about=about, document=document))
 
 
-def _info_beside(document: Document) -> Object:
-    """A result folder keeps one file a run under simulations/ and the rest in results.json above."""
-    info = None
-    if not document.is_list and "messages" in document.keys:
-        info = document.beside("../results.json").get("info")
-    return info if is_object(info) else {}
-
-
-def _about(info: Object, document: Document) -> Object:
+def _about(info: Any, document: Document) -> Object:
     """Environment, model, model by the file's name, and tags of all runs of a file."""
     name = document.file_name
     implementation = text_at(info, "agent_info.implementation")
