@@ -158,7 +158,7 @@ def _read_tool(span: TraceSpan, about: Object) -> None:
     span.arguments = _arguments(_first(about, _ARGUMENTS))
     result = _unwrapped(parsed_json(_first(about, _RESULTS)))
     span.result = None if result is None else as_text(result)
-    if is_langchain(result):
+    if is_object(result) and is_langchain(result):
         inner = langchain_content(result)
         span.call_id = text_at(inner, "tool_call_id") or span.call_id
         span.name = text_at(inner, "name") or span.name

@@ -242,7 +242,8 @@ def _grouped(rest: Object, pieces: Sequence[_Piece]) -> Objects:
     calls: Objects = []
     results: Objects = []
     before = ""
-    for kind, value in (*pieces, ("step", None)):
+    ended: list[_Piece] = [*pieces, ("step", None)]
+    for kind, value in ended:
         # What comes after results was said after them.
         is_later = (kind == "text" and role == "assistant") or (kind == "call" and before == "result")
         if (texts or calls or results) and (kind == "step" or (results and is_later)):

@@ -49,11 +49,11 @@ def _recognises(document: Document) -> bool:
 
 def _read(document: Document) -> Items:
     # A result folder keeps one file a run under simulations/ and the rest in results.json above.
-    is_run = "messages" in document.keys and not document.is_list
+    header = document.beside("../results.json") if "messages" in document.keys and not document.is_list else {}
     try:
-        about = _about(document.beside("../results.json").get("info") if is_run else None, document)
+        about = _about(header.get("info"), document)
     except RecordError:  # the header beside this file is rejected with that file
-        about = _about(None, document)
+        about = _about({}, document)
     for number, value in document.records():
         runs: Any = [value]  # a run a file, in a folder simulations/, or a line
         if is_object(value) and "messages" not in value and not value.keys().isdisjoint(("info", "simulations")):
