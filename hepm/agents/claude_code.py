@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from hepm.agents.coding_advice import CodingAdvice
+from hepm.agents.coding_advice import after_calls, of_refused
 from hepm.agents.hook_events import CLAUDE_CODE, UNDENIED, UNHEARD, as_claude_code, for_agents
 from hepm.agents.live_run import OTLP_DOOR, LiveRun
 from hepm.agents.runs import LiveRuns
@@ -46,7 +46,6 @@ class ClaudeCode:
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
-        self._advice = CodingAdvice(runs.memory)
 
     def answer(self, event: Object, namespace: str, agent: str = CLAUDE_CODE) -> Object:
         """The body of the answer to one event of an agent's hooks; {} if there is nothing to say.
@@ -127,8 +126,8 @@ class ClaudeCode:
             return ""
         kind = event.get("hook_event_name")
         if kind == "PreToolUse":
-            return self._advice.refused(run, _read(event))
-        own = self._advice.after(run, calls) if calls else ""
+            return of_refused(self._runs.memory, run, _read(event))
+        own = after_calls(self._runs.memory, run, calls) if calls else ""
         return "\n".join(filter(None, (own, self._hint(run))))
 
     def _denied(self, run: LiveRun, event: Object) -> str:

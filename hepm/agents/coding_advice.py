@@ -28,45 +28,39 @@ _LINE_CHARS: Final = 5 * ACTION_CHARS
 _INTRODUCTION: Final = "From earlier runs (data, no instruction):"
 
 
-class CodingAdvice:
-    """Finds what memory says at the moments of coding agents."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-
-    def refused(self, run: LiveRun, call: OpenCall) -> str:
-        """That users refused such a call where this run is, if they did in most runs that came to make it."""
-        name = command_name(call.name, call.arguments)
-        if name in run.said or run.session.is_shadow:
-            return ""
-        now = agent_state(run.session.so_far.turns)
-        for way in self._memory.mirror(run.namespace).refused(now.last):
-            if way.tool == name and way.refused_often:
-                run.said[name] = way.named
-                return _block([way.named])
+def of_refused(memory: Memory, run: LiveRun, call: OpenCall) -> str:
+    """That users refused such a call where this run is, if they did in most runs that came to make it."""
+    name = command_name(call.name, call.arguments)
+    if name in run.said or run.session.is_shadow:
         return ""
+    now = agent_state(run.session.so_far.turns)
+    for way in memory.mirror(run.namespace).refused(now.last):
+        if way.tool == name and way.refused_often:
+            run.said[name] = way.named
+            return _block([way.named])
+    return ""
 
-    def after(self, run: LiveRun, calls: Iterable[ToolCall]) -> str:
-        """What helped runs that succeeded after the errors of these calls; where one failed again and again, that."""
-        so_far = run.session.so_far
-        repeated = repeated_failure(so_far.turns)
-        if repeated is not None and not run.session.is_shadow:
-            return _block([repeated.named])
-        here = Moment((), environment=so_far.environment, project=so_far.tags.get("project", ""))
-        principles = Principles(self._memory.lessons.read_by(run.session.token))
-        lessons: list[Principle] = []
-        for call in calls:
-            lessons += principles.repairs(step_of(call, here.project), here, namespace=run.namespace)
-        return self._told(run, lessons)
 
-    def _told(self, run: LiveRun, lessons: Iterable[Principle]) -> str:
-        """The text of lessons that the session has not read yet; as in prompts, they do not depend on its level."""
-        unread = [lesson for lesson in lessons if lesson.id not in run.said]
-        fresh: dict[str, Principle] = {}
-        for lesson in unread[:_MOST]:
-            fresh[lesson.id] = lesson
-            run.said[lesson.id] = lesson.text
-        return run.session.tell_lessons(list(fresh), _block(map(_quoted_line, fresh.values())))
+def after_calls(memory: Memory, run: LiveRun, calls: Iterable[ToolCall]) -> str:
+    """What helped runs that succeeded after the errors of these calls; where one failed again and again, that.
+
+    These are lessons that the session has not read yet; as in prompts, they do not depend on its level.
+    """
+    so_far = run.session.so_far
+    repeated = repeated_failure(so_far.turns)
+    if repeated is not None and not run.session.is_shadow:
+        return _block([repeated.named])
+    here = Moment((), environment=so_far.environment, project=so_far.tags.get("project", ""))
+    principles = Principles(memory.lessons.read_by(run.session.token))
+    lessons: list[Principle] = []
+    for call in calls:
+        lessons += principles.repairs(step_of(call, here.project), here, namespace=run.namespace)
+    unread = [lesson for lesson in lessons if lesson.id not in run.said]
+    fresh: dict[str, Principle] = {}
+    for lesson in unread[:_MOST]:
+        fresh[lesson.id] = lesson
+        run.said[lesson.id] = lesson.text
+    return run.session.tell_lessons(list(fresh), _block(map(_quoted_line, fresh.values())))
 
 
 def _block(lines: Iterable[str]) -> str:

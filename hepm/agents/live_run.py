@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Any, Final, TypeVar
 
 from hepm.agents.recordable import recordable
-from hepm.agents.wire import Object, inner_of, objects, parsed
+from hepm.agents.wire import Object, inner_of, name_of, objects, parsed
 from hepm.errors import StoreError
 from hepm.ingest.fields import is_list
 from hepm.memory.journal import common
@@ -252,11 +252,6 @@ def _plain(content: Any) -> Any:
     if len(texts) < len(content):  # an image or a file is among them
         return content
     return "\n".join(texts)
-
-
-def name_of(call: Object) -> str:
-    """The name in a tool call, or of a tool."""
-    return str(inner_of(call).get("name") or "")
 
 
 def _arguments(call: Object) -> Any:

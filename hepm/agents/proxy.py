@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Final, cast
 from urllib.parse import quote, unquote
@@ -27,7 +27,7 @@ from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
-from hepm.agents.tool_lists import ROUNDS, ToolLists, with_all_tools
+from hepm.agents.tool_lists import ROUNDS, ToolLists
 from hepm.agents.wire import Api, Placement, Vendor, objects
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.ingest.records import RecordError
@@ -65,6 +65,7 @@ class _Exchange:
     Attributes:
         headers: Those that the endpoint gets.
         content: Its body, with the hint.
+        body: What `content` says; empty without a run.
         run: The run that it belongs to; None if memory does not know it, and always without an `api`.
         with_tail: Makes the body with the hint at the end of the last message, for an endpoint that refuses `content`;
             None if that would change nothing.
@@ -77,11 +78,16 @@ class _Exchange:
     headers: list[tuple[bytes, bytes]]
     api: Api | None
     content: bytes
+    body: Object = field(default_factory=Object)
     run: LiveRun | None = None
     model: str = ""
-    with_tail: Callable[[], bytes] | None = None
+    with_tail: Callable[[], Object] | None = None
     tools: Sequence[Object] = ()
     reply: httpx2.Response | None = None
+
+    def change(self, body: Object) -> None:
+        """Send another body from now on."""
+        self.body, self.content = body, wire.write_body(body)
 
 
 class Proxy:
@@ -176,20 +182,19 @@ class Proxy:
             if run.failed_upstream:  # perhaps at the hint: the client's next try has none, and the hint's place stays
                 present, run.failed_upstream = "", False
 
-            def placed(placement: Placement) -> bytes:
-                sent = wire.with_hint(api, shortened, stable=run.stable, present=present, placement=placement)
-                if sent is body:  # the client's own bytes, not written anew
-                    return raw
-                return wire.write_body(sent)
+            def placed(placement: Placement) -> Object:
+                return wire.with_hint(api, shortened, stable=run.stable, present=present, placement=placement)
 
             placement: Placement = "tail" if model in self._tail else self._placement
             with_tail = None
             if self._may_fall_back and placement == "behind" and api in ("chat", "responses"):
                 with_tail = partial(placed, "tail")
             all_tools = [] if shortened is own else objects(own.get("tools"))
-            return replace(
-                exchange, content=placed(placement), run=run, model=model, with_tail=with_tail, tools=all_tools
-            )
+            sent = placed(placement)
+            hinted = replace(exchange, body=sent, run=run, model=model, with_tail=with_tail, tools=all_tools)
+            if sent is not body:  # else the client's own bytes are sent
+                hinted.change(sent)
+            return hinted
         except ConflictError:  # two agents under one name: the second learns it at once
             raise
         except Exception as error:  # the agent goes on without memory
@@ -328,18 +333,18 @@ class Proxy:
         return self._transports[proxy]
 
     async def _send_with_tail(
-        self, exchange: _Exchange, with_tail: Callable[[], bytes], refusal: httpx2.Response
+        self, exchange: _Exchange, with_tail: Callable[[], Object], refusal: httpx2.Response
     ) -> httpx2.Response:
         """The answer to the request with its hint in the last message, if that is another request; else `refusal`.
 
         Some chat templates take no user's message behind a result. A model that answers now gets its hints so from then
         on; any other refusal comes again, and goes to the client.
         """
-        content = await asyncio.to_thread(with_tail)
-        if content == exchange.content:
+        body = with_tail()
+        if body == exchange.body:
             return refusal
+        await asyncio.to_thread(exchange.change, body)
         await refusal.aclose()
-        exchange.content = content
         answer = await self._send(exchange)
         if answer.status_code < 400:
             self._tail[exchange.model] = True
@@ -360,19 +365,19 @@ class Proxy:
             if not _may_be_read(reply):
                 return reply
             raw, reply = await _read(reply)
-            content = None
+            own = None
             try:
                 async with asyncio.timeout(self._hint_s):
-                    content = await asyncio.get_running_loop().run_in_executor(
+                    own = await asyncio.get_running_loop().run_in_executor(
                         self._asking, copy_context().run, partial(self._own_answer, exchange, api, run, raw)
                     )
             except Exception as error:  # it is late, or memory fails
                 _log.warning("a reply is not answered here: %s", type(error).__name__)
-            if content is None or answered == ROUNDS:
+            if own is None or answered == ROUNDS:
                 if exchange.tools and any(call.name == MORE_TOOLS for call in read_reply(api, "", raw).calls):
                     break
                 return reply
-            exchange.content = content
+            exchange.body, exchange.content = own
             answer = await self._send(exchange)
             if answer.status_code >= 300 and not exchange.tools:
                 await answer.aclose()
@@ -380,10 +385,11 @@ class Proxy:
             reply = answer
         await reply.aclose()
         run.sends_all = True
-        exchange.content, exchange.tools = with_all_tools(api, exchange.content, exchange.tools), ()
+        exchange.change({**exchange.body, "tools": list(exchange.tools)})
+        exchange.tools = ()
         return await self._send(exchange)
 
-    def _own_answer(self, exchange: _Exchange, api: Api, run: LiveRun, raw: bytes) -> bytes | None:
+    def _own_answer(self, exchange: _Exchange, api: Api, run: LiveRun, raw: bytes) -> tuple[Object, bytes] | None:
         """The request that answers a reply's call of `more_tools`, or says that a call is denied; None for neither.
 
         The run keeps a denied call beside the conversation, which does not contain it.
@@ -391,15 +397,16 @@ class Proxy:
         for place, call in enumerate(read_reply(api, "", raw).calls):
             if call.name == MORE_TOOLS and exchange.tools:
                 self._runs.counts["more_tools", run.namespace] += 1
-                return self._lists.answer(api, run, exchange.tools, exchange.content, raw, place)
+                body = self._lists.answer(api, run, exchange.tools, exchange.body, raw, place)
+                return body, wire.write_body(body)
             with run.lock:
                 denial = run.session.denial(call.name, call.arguments)
                 if denial is None:
                     continue
                 run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
             self._runs.counts["denied", run.namespace] += 1
-            body = wire.read_body(api, exchange.content)
-            return wire.write_body(after_denial(api, body, raw, place, denial.text))
+            body = after_denial(api, exchange.body, raw, place, denial.text)
+            return body, wire.write_body(body)
         return None
 
     def _headers(self, request: Request, vendor: Vendor, url: httpx2.URL, key: str) -> list[tuple[bytes, bytes]]:

@@ -23,12 +23,11 @@ from hepm.agents.live_run import (
     Shown,
     aliases_of,
     mark_of,
-    name_of,
     only_summarised,
     opening_of,
 )
 from hepm.agents.replies import Reply
-from hepm.agents.wire import Api, Object, objects
+from hepm.agents.wire import Api, Object, name_of, objects
 from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT

@@ -8,7 +8,7 @@ from typing import Any, Final
 from hepm.agents.live_run import LiveRun
 from hepm.agents.replies import Api, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
-from hepm.agents.wire import inner_of, messages_of, objects, read_body, text_of, write_body
+from hepm.agents.wire import messages_of, name_of, objects, text_of
 from hepm.errors import InputError
 from hepm.memory.shortlist import MORE_TOOLS, described, more_tools, needed_here
 from hepm.types import Object
@@ -35,7 +35,7 @@ class ToolLists:
         if not self._k or api not in _APIS:
             return body
         tools = objects(body.get("tools"))
-        names = list(map(_name_of, tools))
+        names = list(map(name_of, tools))
         if MORE_TOOLS in names:
             return body
         choice = body.get("tool_choice")
@@ -56,7 +56,7 @@ class ToolLists:
                 return body
             return {**body, "tools": self._shortened(api, run, tools)}
 
-    def answer(self, api: Api, run: LiveRun, tools: Sequence[Object], sent: bytes, raw: bytes, place: int) -> bytes:
+    def answer(self, api: Api, run: LiveRun, tools: Sequence[Object], sent: Object, raw: bytes, place: int) -> Object:
         """The request that answers a reply's call of `more_tools`.
 
         Args:
@@ -67,15 +67,15 @@ class ToolLists:
         call = read_reply(api, "", raw).calls[place]
         with run.lock:
             text = self._found(run, tools, text_of(call.arguments.get("query")))
-            after = after_denial(api, read_body(api, sent), raw, place, text)
-            return write_body({**after, "tools": self._shortened(api, run, tools)})
+            after = after_denial(api, sent, raw, place, text)
+            return {**after, "tools": self._shortened(api, run, tools)}
 
     def _found(self, run: LiveRun, tools: Sequence[Object], query: str) -> str:
         """The tools that fit a query, which are in the run's list from now on; for an empty one the names of all."""
         run.missed = True
         unlisted = run.unlisted or set()
         if not query.strip():
-            return "\n".join(name for name in map(_name_of, tools) if name in unlisted)
+            return "\n".join(name for name in map(name_of, tools) if name in unlisted)
         # Among all tools, whose index is known.
         ranked = self._runs.memory.shortlists.find(query, tools, k=len(tools), namespace=run.namespace)
         found = [one for one in ranked if one.name in unlisted][:_FOUND]
@@ -87,20 +87,11 @@ class ToolLists:
         listed: list[Object] = []
         own = _own_tool(api)
         for tool in tools:
-            if _name_of(tool) not in (run.unlisted or ()):
+            if name_of(tool) not in (run.unlisted or ()):
                 listed.append(tool)
             elif "cache_control" in tool:  # of Anthropic: all up to here is cached
                 own = {**own, "cache_control": tool["cache_control"]}
         return [*listed, own]
-
-
-def with_all_tools(api: Api, sent: bytes, tools: Sequence[Object]) -> bytes:
-    """A request as it went out, with all of the client's tools again."""
-    return write_body({**read_body(api, sent), "tools": list(tools)})
-
-
-def _name_of(tool: Object) -> str:
-    return text_of((inner_of(tool) or tool).get("name"))
 
 
 def _own_tool(api: Api) -> Object:

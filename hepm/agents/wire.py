@@ -501,6 +501,11 @@ def inner_of(call: Object) -> Object:
     return object_in(call.get("function") or call.get("custom"))
 
 
+def name_of(call: Object) -> str:
+    """The name in a tool call, or of a tool; "" if there is none."""
+    return text_of((inner_of(call) or call).get("name"))
+
+
 def parsed(text: str | bytes) -> Any:
     """What a text of JSON holds; None if it is none."""
     try:

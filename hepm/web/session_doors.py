@@ -10,11 +10,11 @@ from starlette.requests import Request
 from typing_extensions import TypedDict
 
 from hepm.agents.guard import namespace_of
-from hepm.agents.live_run import LiveRun, name_of
+from hepm.agents.live_run import LiveRun
 from hepm.agents.mcp import NextTool
 from hepm.agents.replies import Reply
 from hepm.agents.runs import MOST_ID, LiveRuns
-from hepm.agents.wire import MOST_MESSAGES, objects, tagged, tools_of
+from hepm.agents.wire import MOST_MESSAGES, name_of, objects, tagged, tools_of
 from hepm.ingest.records import MAX_LABEL
 from hepm.memory.shortlist import Shortlist
 from hepm.types import Object
