@@ -176,10 +176,15 @@ def _store(
             failed |= dict.fromkeys(lesson.run_ids, unknown[first])
             continue
         stored = known.get(first)
-        row = fresh[first].row() if stored is None else stored.row
-        behind = taught[first].union(() if stored is None else row.run_ids)
-        merged += bool(behind) and not behind.issuperset(lesson.run_ids)
+        row, behind = fresh.get(first, lesson).row(), set(taught[first])
+        # An outdated one comes again with these runs alone.
+        if stored is not None and stored.row.retired != OUTDATED:
+            row = stored.row
+            behind |= row.run_ids
         taught[first].update(lesson.run_ids)
+        if behind.issuperset(lesson.run_ids):
+            continue
+        merged += bool(behind)
         # The store makes one of those with one id, and links further runs to a known one.
         put.append(replace(row, sources=lesson.sources))
     changed = Changed()

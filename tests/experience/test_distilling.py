@@ -47,6 +47,21 @@ def test_what_a_run_taught_before_there_was_another_to_compare_with_is_retired_w
     assert stored.row.retired == "outdated"
 
 
+def test_what_a_run_teaches_again_is_live_again(tmp_path: Path) -> None:
+    bank = open_bank(tmp_path / "store.hepm")
+    remember(bank, trajectory("won", "look", "buy", task="t", goal="I want order #1001"))
+    distill(bank)
+    (before,) = bank.list("experience", namespace=NS)
+    remember(bank, trajectory("lost", "look", "drop", success=False, task="t", goal="I want order #1001"))
+    distill(bank, runs=["won"])
+    assert before.row.id not in {one.row.id for one in bank.list("experience", namespace=NS)}
+    forget(bank, "lost")
+    bank.mirror.refresh()
+    distill(bank, runs=["won"])
+    (again,) = [one for one in bank.list("experience", namespace=NS) if one.row.id == before.row.id]
+    assert [source.run for source in again.row.sources] == ["won"]
+
+
 def test_equal_words_make_one_experience_with_several_sources(tmp_path: Path) -> None:
     bank = open_bank(tmp_path / "store.hepm")
     remember(bank, trajectory("b", "look", task="t"), trajectory("a", "look", task="t"))
