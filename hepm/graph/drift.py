@@ -160,12 +160,15 @@ def _divisions(latest: str) -> Iterator[int]:
 def _at_least(k: int, n: int, known_k: int, known_n: int, *, limit: float) -> float:
     """P(K >= k) of n observations, by a Beta-binomial distribution of the known ones; `limit` if it is more."""
     a, b = known_k + 0.5, known_n - known_k + 0.5
-    logs = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + lgamma(k + a) + lgamma(n - k + b)
-    term = exp(logs + lgamma(a + b) - lgamma(a) - lgamma(b) - lgamma(a + b + n))
-    chance = term
-    for i in range(k, n):
+    chance = 0.0
+    for i in range(k, n + 1):
+        # n over i is 1 / ((n + 1) B(i + 1, n - i + 1))
+        term = exp(_log_beta(i + a, n - i + b) - _log_beta(a, b) - _log_beta(i + 1, n - i + 1)) / (n + 1)
+        chance += term
         if chance >= limit or term < chance * _NEGLIGIBLE:
             break
-        term *= (n - i) / (i + 1) * (i + a) / (n - i - 1 + b)
-        chance += term
     return min(chance, limit)
+
+
+def _log_beta(x: float, y: float) -> float:
+    return lgamma(x) + lgamma(y) - lgamma(x + y)

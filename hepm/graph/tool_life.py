@@ -44,18 +44,14 @@ class ToolNames:
         that the agent called it by.
         """
         available = set(available)
-        if not marks.aliases:
-            return cls(marks.aliases, marks.retired, offered=frozenset(map(normal, available)))
         used: dict[ToolName, ToolName] = {}
-        for name in (*called, *sorted(available)):  # a later name of a tool replaces an earlier one
-            own = marks.aliases.get(name, name)
-            used[own] = name
+        if marks.aliases:
+            for name in (*called, *sorted(available)):  # a later name of a tool replaces an earlier one
+                used[marks.aliases.get(name, name)] = name
         for own in available:
             used.pop(own, None)
-        offered: set[ToolName] = set()
-        for name in map(normal, available):
-            offered.add(marks.aliases.get(name, name))
-        return cls(marks.aliases, marks.retired, used, frozenset(offered))
+        offered = frozenset(marks.aliases.get(name, name) for name in map(normal, available))
+        return cls(marks.aliases, marks.retired, used, offered)
 
     def own(self, name: ToolName) -> ToolName:
         """A tool's own name, by any of its names."""

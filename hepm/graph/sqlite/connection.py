@@ -133,7 +133,7 @@ class Connections:
         except UnicodeEncodeError as error:
             raise no_text(error) from error
         except UnicodeDecodeError as error:
-            raise StoreDamagedError(f"{self.path} {_UNREADABLE.format(error.reason)}") from error
+            raise StoreDamagedError(_UNREADABLE.format(path=self.path, text=error.reason)) from error
 
     def close(self) -> None:
         """Close all connections, one that reads when it has ended; later use is an error."""
@@ -241,27 +241,39 @@ def _create(path: Path) -> None:
         os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-_UNREADABLE: Final = "is not a readable store ({}). Restore it from an export or a copy, or name another file."
-_DAMAGES: Final = ("Could not decode", "not a database", "malformed")
+_UNREADABLE: Final = (
+    "{path} is not a readable store ({text}). Restore it from an export or a copy, or name another file."
+)
+_CAUSES: Final = (
+    (
+        ("disk is full", "disk I/O error"),
+        StoreError,
+        "no room left to write {path} ({text}). What was stored before is whole; free some space and run it again.",
+    ),
+    (
+        ("readonly",),
+        StoreError,
+        "{path} cannot be written ({text}). Give the folder write permission, or copy the file.",
+    ),
+    (
+        ("unable to open",),
+        StoreError,
+        "{path} cannot be opened: its folder is missing or closed to this user, or this process has too many "
+        "files open (see `ulimit -n`). Create the folder, or name another store.",
+    ),
+    (
+        ("locked", "busy"),
+        StoreError,
+        f"another process has been writing {{path}} for {BUSY_TIMEOUT_S:g} s. Try again when it is done.",
+    ),
+    (("Could not decode", "not a database", "malformed"), StoreDamagedError, _UNREADABLE),
+)
+"""What SQLite's text holds, the error that it becomes, and its sentence."""
 
 
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     text = str(error)
-    if "disk is full" in text or "disk I/O error" in text:
-        return StoreError(
-            f"no room left to write {path} ({text}). What was stored before is whole; free some space and run it again."
-        )
-    if "readonly" in text:
-        return StoreError(f"{path} cannot be written ({text}). Give the folder write permission, or copy the file.")
-    if "unable to open" in text:
-        return StoreError(
-            f"{path} cannot be opened: its folder is missing or closed to this user, or this process has too many "
-            "files open (see `ulimit -n`). Create the folder, or name another store."
-        )
-    if "locked" in text or "busy" in text:
-        return StoreError(
-            f"another process has been writing {path} for {BUSY_TIMEOUT_S:g} s. Try again when it is done."
-        )
-    if any(sign in text for sign in _DAMAGES):
-        return StoreDamagedError(f"{path} {_UNREADABLE.format(text)}")
+    for signs, kind, sentence in _CAUSES:
+        if any(sign in text for sign in signs):
+            return kind(sentence.format(path=path, text=text))
     return StoreError(f"{path}: {text}")
