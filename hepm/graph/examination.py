@@ -20,7 +20,7 @@ from hepm.graph.rows import RecordParser, batches, read_each
 from hepm.graph.sqlite.store import SQLiteStore
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import of_size
-from hepm.text import count_of
+from hepm.text import count_of, cut
 
 ExaminationProgress: TypeAlias = Callable[[int, int], object]
 
@@ -36,7 +36,7 @@ class RecordKind(NamedTuple):
 
     Attributes:
         columns: All of the statement, separated by spaces: "-" for one that is not compared, "*" before one that names
-            the row. Lists are compared as sets.
+            the row. Lists are compared sorted.
         having: A column without which a row is left out; "" for none.
     """
 
@@ -245,19 +245,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _WHOLE_CHARS:
         return f"{value[:_WHOLE_CHARS]} {hash(value)}"
     if isinstance(value, list | tuple):
-        return sorted(cast("Sequence[str]", value))
+        return ", ".join(sorted(cast("Sequence[str]", value)))
     return value
 
 
 def _difference(key: str, expected: str | None, stored: str | None) -> str:
-    names: list[str] = []
-    parts: list[str | int | list[str]] = json.loads(key)
-    for part in parts:
-        if isinstance(part, list):
-            names.append(", ".join(part))
-        elif isinstance(part, str):  # a number is the outcome or the key of a state
-            names.append(part)
-    label = " -> ".join(names)
+    parts: list[str | int] = json.loads(key)
+    # A number is the outcome or the key of a state.
+    label = " -> ".join([part for part in parts if isinstance(part, str)])
     if stored is None:
         return f"{label} is missing"
     if expected is None:
@@ -266,12 +261,5 @@ def _difference(key: str, expected: str | None, stored: str | None) -> str:
     differ: list[str] = []
     for name, value in json.loads(expected).items():
         if found[name] != value:
-            differ.append(f"{name} {_cut(found[name])} for {_cut(value)}")
+            differ.append(f"{name} {cut(str(found[name]), _SHOWN_CHARS)} for {cut(str(value), _SHOWN_CHARS)}")
     return f"{label} has {', '.join(differ)}"
-
-
-def _cut(value: object) -> str:
-    text = " ".join(str(value).split())
-    if len(text) <= _SHOWN_CHARS:
-        return text
-    return text[: _SHOWN_CHARS - 1] + "…"
