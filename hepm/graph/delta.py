@@ -236,7 +236,8 @@ def _refused_in(run: Trajectory) -> str:
             continue
         refused = [call.name for call in turn.calls if call.refused and not call.denied]
         for source in last:
-            pairs.update(dict.fromkeys([(source, target) for target in refused]))
+            for target in refused:
+                pairs[source, target] = None
         last = tuple([call.name for call in turn.ran if call.name != SUMMARY_TOOL]) or last
     return _encode(list(pairs)[:_MOST_REFUSED]) if pairs else ""
 

@@ -3,7 +3,7 @@
 One run is one observation: calls of a run are not independent, since an agent repeats a call with the same mistake. It
 failed with a tool if all of its calls whose error is known did.
 
-A broken tool is suggested to nobody, so that a few runs of one party are not enough: distrusted ones do not count at
+A broken tool is not suggested, so that a few runs of one party are not enough: distrusted ones do not count at
 all, those without a label beside as many with one, and the failures must come from more than one source.
 """
 
@@ -19,7 +19,7 @@ from hepm.text import percent
 MOST_RUNS: Final = 1_000  # the latest runs of a tool that are compared
 RECENT: Final = 50
 """A drift may have begun with any of the last 50 runs; further back every fourth part more is tried."""
-FEWEST: Final = 3  # failed runs below which nothing is said
+FEWEST: Final = 3  # failed runs below which there is no drift
 ALARM: Final = 1e-4
 """Chance of so many failures if nothing had changed. Some 60 divisions are tried after each run: simulated tools that
 fail in 1 to 80 % of their runs throughout raise a false alarm in less than one run of a thousand."""

@@ -72,7 +72,7 @@ _COPIED: Final = {
     ),
     "vector": RecordKind("held_states", f"{_STATE} - - - - - embedding", having="embedding"),
     "lesson": RecordKind("held_lessons", f"*id record {_LESSON} -"),
-    "reported outcome": RecordKind("told_outcomes", "*run success"),
+    "reported outcome": RecordKind("reported_outcomes", "*run success"),
 }
 """By the noun of such a row."""
 _EMBEDDED: Final = (

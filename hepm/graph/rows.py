@@ -91,7 +91,7 @@ class Header:
 
 
 class Known(NamedTuple):
-    """A stored run: the digest of its content, its label, and whether `OUTCOME_BY` tells where that is from."""
+    """A stored run: the digest of its content, its label, and whether a rule or judge gave it (`OUTCOME_BY`)."""
 
     digest: str
     success: bool | None
@@ -122,7 +122,7 @@ class StoredRun(NamedTuple):
 
 
 class RunAbout(NamedTuple):
-    """What is told of a stored run without its steps.
+    """A stored run without its steps.
 
     Attributes:
         request: What the user asked for first, cut; "" if it is not known.

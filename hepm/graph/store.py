@@ -402,7 +402,7 @@ class Store(ABC):
         return self.read("runs_by_task", namespace=namespace)
 
     def about_runs(self, ids: Sequence[str], *, namespace: str) -> dict[str, RunAbout]:
-        """What is told of those of the runs that are stored, by id."""
+        """Those of the runs that are stored, without their steps, by id."""
         rows = self.read("about_runs", namespace=namespace, runs=ids)
         return {about.id: about for about in map(_run_about, rows)}
 

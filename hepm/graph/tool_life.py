@@ -108,7 +108,7 @@ def add_alias(
         raise InputError(f"{tool!r} is a tool already. To count {alias!r} as the same tool, use `hepm tool alias`.")
     if alias == own:
         raise InputError(f"{alias!r} and {tool!r} are names of one tool already: nothing was changed.")
-    # Said again: nothing changes.
+    # It is one already.
     if before.get(alias) == own:
         return
     if alias in before:

@@ -16,7 +16,7 @@ from hepm.types import SUMMARY_TOOL, TRIAL, Object, ToolName, Trajectory, Turn, 
 CONTROL: Final = "control"  # the arm without memory
 MEMORY: Final = "memory"  # the arm with it
 REQUEST_CHARS: Final = 300
-"""What is kept of a request, to tell which kind it is of."""
+"""What is kept of a request, to find its kind."""
 
 
 class Withheld(NamedTuple):

@@ -23,9 +23,9 @@ KINDS: Final[tuple[Kind, ...]] = ("experience", "principle", "notes")
 LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "Principle", "notes": "Notes"}
 """Of the nodes of each kind in the graph model."""
 APPROVED: Final = "review"
-"""In the place of an evolution: somebody approved the lesson, so that it is told whoever's runs taught it."""
+"""In the place of an evolution: a person approved the lesson, so that all sessions get it, whoever's runs taught it."""
 PENDING: Final = "pending"
-"""Why searches do not find a lesson that a model, an agent or an import wrote, and nobody approved."""
+"""Why searches do not find a lesson that a model, an agent or an import wrote, and no person approved."""
 OUTDATED: Final = "outdated"
 """Why a lesson is retired that its runs no longer teach. It is found again if runs teach it again."""
 _PYTHON_TYPES: Final[Mapping[PropertyType, Any]] = {

@@ -117,7 +117,7 @@ class LessonStore:
 
     def outcomes(self, *, namespace: str) -> dict[str, bool]:
         """Reported outcomes of runs that are not stored, by run."""
-        return dict(sorted(self._store.read("told_outcomes", namespace=namespace)))
+        return dict(sorted(self._store.read("reported_outcomes", namespace=namespace)))
 
     def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
         """Stored answers by key; unknown keys are skipped."""

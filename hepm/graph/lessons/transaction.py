@@ -103,7 +103,7 @@ class LessonTransaction:
 
     def _reported(self, runs: Sequence[str]) -> dict[str, bool]:
         """Outcomes that were reported of runs, by id; runs without one are left out."""
-        return dict(self._write.rows("told_outcomes_of", in_runs=runs))
+        return dict(self._write.rows("reported_outcomes_of", in_runs=runs))
 
     def exposures(self, runs: Sequence[str]) -> list[Exposure]:
         """What was shown in runs."""
@@ -224,7 +224,7 @@ class LessonTransaction:
         """See `LessonStore.report_outcomes`."""
         before = self._reported(list(outcomes))
         changed = {run: success for run, success in outcomes.items() if before.get(run) != success}
-        self._write.write("put_told_outcomes", [{"run": run, "success": changed[run]} for run in changed])
+        self._write.write("put_reported_outcomes", [{"run": run, "success": changed[run]} for run in changed])
         return self.settle(list(outcomes))
 
     def forget_from(self, runs: Sequence[str]) -> bool:
@@ -319,7 +319,7 @@ def _merged(stored: LessonRow, row: LessonRow) -> LessonRow | None:
     if not same_text or (stored.kind, stored.user) != (row.kind, row.user):
         return None
     both = replace(stored, text=row.text).with_sources(row.sources)
-    # Counts come with the conditions that they are of, which nobody approved.
+    # Counts come with the conditions that they are of, which were not approved.
     return both if row.retired == PENDING else both.with_counts(row.properties)
 
 

@@ -138,10 +138,10 @@ class LessonMirror:
             self._taught_by[row.id] = {self._recorded[run] for run in row.run_ids}
 
     def told_to(self, lesson: StoredLesson, token: str) -> bool:
-        """Whether a session of a token is told a lesson: not if the runs of another one alone taught it.
+        """Whether a session of a token gets a lesson: not if the runs of another one alone taught it.
 
         So no token decides what others do; a person may, who approves a lesson. Without a token, as in the owner's own
-        process, all is told if only one token ever recorded.
+        process, it gets all if only one token ever recorded.
         """
         if lesson.row.retired_by == APPROVED:
             return True

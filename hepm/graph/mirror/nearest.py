@@ -105,7 +105,7 @@ class StateBlock:
         cosine_T = np.full(tools, -np.inf, dtype=np.float32)
         for chunk, cosines_N in zip(chunks, _all_cosines(chunks, query_D), strict=True):
             if chunk.targets_G.size:
-                best_G = np.maximum.reduceat(cosines_N[chunk.rows_P], chunk.starts_G)
+                best_G = np.maximum.reduceat(cosines_N[chunk.pairs_2P[0]], chunk.starts_G)
                 cosine_T[chunk.targets_G] = np.maximum(cosine_T[chunk.targets_G], best_G)
         if among is not None:
             others = np.ones(tools, dtype=bool)
@@ -124,22 +124,21 @@ class _Chunk:
 
     Attributes:
         vectors_CD: Room for C states, of which the first `rows` are there; coordinate by coordinate if `sparse`.
-        rows_P, targets_P: Row of the state and number of the tool of each (state, target) pair, by target.
+        pairs_2P: Row of the state and number of the tool of each (state, target) pair, by target.
         targets_G, starts_G: The targets, ascending; and where the pairs of each begin.
     """
 
     vectors_CD: Float32Array
     sparse: bool
     rows: int
-    rows_P: NumberArray
-    targets_P: NumberArray
+    pairs_2P: NumberArray
     targets_G: NumberArray
     starts_G: IntArray
 
     @classmethod
     def empty(cls, dimensions: int, *, sparse: bool) -> _Chunk:
-        none, number = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint32)
-        return cls(np.empty((0, dimensions), dtype=np.float32), sparse, 0, number, number, number, none)
+        vectors_CD, pairs_2P = np.empty((0, dimensions), dtype=np.float32), np.empty((2, 0), dtype=np.uint32)
+        return cls(vectors_CD, sparse, 0, pairs_2P, pairs_2P[1], np.empty(0, dtype=np.int64))
 
     def with_rows(self, vectors_ND: Float32Array, targets: Sequence[Sequence[int]]) -> _Chunk:
         """The chunk with more states: in the same buffer while there is room, else in a larger one."""
@@ -157,14 +156,11 @@ class _Chunk:
         for row, several in enumerate(targets, self.rows):
             for target in set(several):
                 new.append((row, target))
-        new_2P = np.array(new, dtype=np.uint32).reshape(-1, 2).T
-        targets_P = np.concatenate([self.targets_P, new_2P[1]])
-        # By target, so that each tool's pairs lie side by side.
-        order_P = np.argsort(targets_P, kind="stable")
-        rows_P = np.concatenate([self.rows_P, new_2P[0]])[order_P]
-        targets_P = targets_P[order_P]
-        targets_G, starts_G = np.unique(targets_P, return_index=True)
-        return _Chunk(vectors_CD, self.sparse, rows, rows_P, targets_P, targets_G, starts_G)
+        pairs_2P = np.concatenate([self.pairs_2P, np.array(new, dtype=np.uint32).reshape(-1, 2).T], axis=1)
+        # By target, so that each tool's pairs lie side by side; `take` also keeps the rows so in memory.
+        pairs_2P = pairs_2P.take(np.argsort(pairs_2P[1], kind="stable"), axis=1)
+        targets_G, starts_G = np.unique(pairs_2P[1], return_index=True)
+        return _Chunk(vectors_CD, self.sparse, rows, pairs_2P, targets_G, starts_G)
 
 
 def _all_cosines(chunks: Sequence[_Chunk], query_D: Float32Array) -> list[Float32Array]:

@@ -293,7 +293,7 @@ class Neo4jTransaction(Transaction):
         Summaries are written anew on edges whose support has doubled.
         """
         changed = sorted(self.sources)
-        self.write("tell_edges", [{"tool": tool, "limit": EDGE_SUMMARIES} for tool in changed])
+        self.write("summarise_edges", [{"tool": tool, "limit": EDGE_SUMMARIES} for tool in changed])
         self.write("weigh_edges", rows_naming("tool", changed))
         sources = None if everything else changed
         self.send(

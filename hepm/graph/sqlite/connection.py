@@ -107,7 +107,7 @@ class Connections:
 
     @contextlib.contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
-        """A connection that nobody else uses until the end of the block."""
+        """A connection for the caller alone until the end of the block."""
         with self.guarded():
             with self._idle_lock:
                 if self._closed:

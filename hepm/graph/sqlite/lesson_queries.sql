@@ -98,16 +98,16 @@ ON CONFLICT (namespace, run, lesson) DO UPDATE SET success = excluded.success;
 -- name: drop_showings
 DELETE FROM showing WHERE namespace = :namespace AND run = :run;
 
--- name: told_outcomes
+-- name: reported_outcomes
 SELECT run, success AS "success [hepm_flag]" FROM told_outcome WHERE namespace = :namespace ORDER BY run;
 
--- name: told_outcomes_of
+-- name: reported_outcomes_of
 SELECT run, success AS "success [hepm_flag]" FROM told_outcome WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:in_runs));
 
--- name: put_told_outcomes
+-- name: put_reported_outcomes
 INSERT OR REPLACE INTO told_outcome (namespace, run, success) VALUES (:namespace, :run, :success);
 
--- name: drop_told_outcomes
+-- name: drop_reported_outcomes
 DELETE FROM told_outcome WHERE namespace = :namespace AND run = :run;
 
 -- name: find_answers

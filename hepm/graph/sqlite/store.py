@@ -46,7 +46,7 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "clear_run_edges": ("clear_tool_runs",),
     "put_lessons": ("drop_former_lesson_sources", "add_lesson_sources"),
     "drop_lessons": ("drop_lesson_sources", "drop_lesson_showings"),
-    "drop_showings": ("drop_told_outcomes",),
+    "drop_showings": ("drop_reported_outcomes",),
 }
 """Further statements that a statement needs, as SQLite runs one at a time."""
 _PACKED: Final = {

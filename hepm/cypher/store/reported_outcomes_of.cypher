@@ -1,4 +1,4 @@
-// Outcomes that were told of some runs.
+// Outcomes that were reported of some runs.
 // Params:  $uids list of strings
 // Returns: run string, told boolean
 // Index:   showing_uid

@@ -1,4 +1,4 @@
-// Outcomes that were told of runs.
+// Outcomes that were reported of runs.
 // Params:  $space string
 // Returns: run string, told boolean
 // Index:   showing_space
