@@ -129,10 +129,6 @@ class Store(ABC):
             MissingExtraError: the embedded engine is not installed.
         """
 
-    @abstractmethod
-    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
-        """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
-
     def damage(self) -> list[str]:
         """Sentences on what is damaged in a file."""
         return []
@@ -141,9 +137,9 @@ class Store(ABC):
     def close(self) -> None:
         """Release the store; safe to call twice."""
 
-    @abstractmethod
     def near(self, vector: Float32Array, namespace: str, limit: int) -> list[Row]:
         """Rows of embedded states by id, with the nearest `limit` among them."""
+        return self.read("embedded_states", namespace=namespace)
 
     # What is written once, over named statements
 
@@ -501,6 +497,10 @@ class Store(ABC):
         if sources is None:
             return self.read("edges", namespace=namespace)
         return self.read("edges_from", namespace=namespace, sources=list(sources))
+
+    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
+        return self._batch(self.read("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
 
     def vectors_of_states(self, ids: Sequence[int], *, namespace: str) -> dict[str, Float32Array]:
         """The vectors of states, by text; those without one are left out."""

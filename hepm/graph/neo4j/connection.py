@@ -108,6 +108,10 @@ class Connection:
         with self.guarded(), self._session("WRITE") as session:
             return session.execute_write(work)
 
+    def execute(self, name: str, /, **values: object) -> None:
+        """Run a named statement that gives no rows, in a transaction of its own."""
+        self.write(lambda tx: tx.run(statement(name), values).consume())
+
     def read(self, name: str, folder: str = "store", /, *, newest: bool = False, **values: object) -> list[Row]:
         """The rows of a named statement that only reads.
 

@@ -72,15 +72,12 @@ class Neo4jStore(Store):
         try:
             self._migrate()
             if not self._connection.read("memory", newest=True):
-                self._connection.write(
-                    lambda tx: run(
-                        tx,
-                        "create_memory",
-                        schema_version=migrations()[-1][0],
-                        counting=counting or "all",
-                        states_per_move=states_per_move,
-                        success_from=SUCCESS_FROM,
-                    )
+                self._connection.execute(
+                    "create_memory",
+                    schema_version=migrations()[-1][0],
+                    counting=counting or "all",
+                    states_per_move=states_per_move,
+                    success_from=SUCCESS_FROM,
                 )
             # Outside of the transaction: a server changes data or its schema, not both in one.
             self._connection.index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
@@ -99,7 +96,7 @@ class Neo4jStore(Store):
             if version > stored_version:
                 for text in schema_changes:
                     self._connection.change_schema(text)
-                self._connection.write(lambda tx, v=version: run(tx, "set_header", values={"schema_version": v}))
+                self._connection.execute("set_header", values={"schema_version": version})
         if stored_version < newest:
             self._upgraded_from = stored_version
             self._connection.read("await_indexes", seconds=300)
@@ -155,7 +152,7 @@ class Neo4jStore(Store):
         """New states are found by an index of ids, all states by the links of the tool."""
         if newer_than:
             return self._batch(self.read("new_states_after", namespace=namespace, tool=tool, newer_than=newer_than))
-        return self._batch(self.read("states_after", namespace=namespace, tool=tool))
+        return super().states_after(tool, namespace=namespace)
 
     def close(self) -> None:
         """Close the driver."""
@@ -168,12 +165,7 @@ class Neo4jStore(Store):
         rows = self.read("nearest_states", namespace=namespace, vector=to_floats(vector), candidates=20 * limit)
         if len(rows) >= limit:
             return rows
-        return self.read("embedded_states", namespace=namespace)
-
-
-def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
-    """Run a named statement that gives no rows."""
-    tx.run(statement(name), values).consume()
+        return super().near(vector, namespace, limit)
 
 
 _LINKS: Final = (

@@ -14,10 +14,8 @@ from hepm.errors import StoreDamagedError
 from hepm.graph.delta import Names
 from hepm.graph.rows import (
     Counting,
-    Float32Array,
     Header,
     Row,
-    StateBatch,
     TextVectors,
     Values,
     Vectors,
@@ -28,7 +26,7 @@ from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_state
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import packed, vector_bytes
 from hepm.graph.transaction import Transaction
-from hepm.types import START, SUCCESS_FROM, ToolName
+from hepm.types import START, SUCCESS_FROM
 
 if TYPE_CHECKING:
     from hepm.cypher.model import Result
@@ -169,17 +167,9 @@ class SQLiteStore(Store):
         with open_copy(self) as copy:
             return copy.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
-    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
-        """States of successful runs after `tool` with an id above `newer_than`, by id."""
-        return self._batch(self.read("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
-
     def close(self) -> None:
         """Close all connections; safe to call twice."""
         self._connections.close()
-
-    def near(self, vector: Float32Array, namespace: str, limit: int) -> list[Row]:
-        """All embedded states, by id: the caller compares them."""
-        return self.read("embedded_states", namespace=namespace)
 
 
 class SQLiteTransaction(Transaction):
