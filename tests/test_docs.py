@@ -93,12 +93,7 @@ def commands_of(block: Block) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.usefixtures("servers_end_with_us")
 @pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=name_of(page), marks=pytest.mark.soak if page.name == "neo4j.md" else ())
-        for page in PAGES
-        if page.name != "CONTRIBUTING.md"
-    ],
+    "page", [pytest.param(page, id=name_of(page)) for page in PAGES if page.name != "CONTRIBUTING.md"]
 )
 def test_every_python_block_runs_and_prints_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -63,24 +63,12 @@ def shared_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearest, "_CHUNK_ROWS", 100)
 
 
-def test_a_tool_whose_states_all_point_away_is_still_answered():
-    vector = dense(1)
-    found = block_of(-vector, [[3]]).best(vector[0])
-    assert [(one.target, one.cosine) for one in found] == [(3, pytest.approx(-1))]
-
-
 def test_an_empty_block_has_no_opinion():
     block = StateBlock()
     assert block.best(dense(1)[0]) == []
     assert (len(block), block.nbytes) == (0, 0)
     block.extend(np.empty((0, 24), dtype=np.float32), [])
     assert block.best(dense(1)[0]) == []
-
-
-def test_a_state_that_nothing_followed_is_compared_and_votes_for_nothing():
-    block = block_of(dense(2), [[], [1]])
-    assert len(block) == 2
-    assert [one.target for one in block.best(dense(1)[0])] == [1]
 
 
 def test_vectors_of_another_size_are_refused_and_change_nothing():
