@@ -139,8 +139,7 @@ class Document(RunOrigin):
         self.first: Any = None
         self._source = source
         self._value: Any = None
-        self._records: list[Any] = []
-        self._lines: Iterator[tuple[int, Any]] | None = None
+        self._records: Iterator[tuple[int, Any]] = iter(())
         self.sample: list[Any] = []
         if source is None:
             self._take_value(value)
@@ -165,7 +164,7 @@ class Document(RunOrigin):
         self.sample = [value for value in decoded if not isinstance(value, RecordError)]
         found: list[Any] = [value for value in self.sample[:3] if isinstance(value, dict | list)]
         if found:
-            self._lines = _line_records(head, stream, reason)
+            self._records = _line_records(head, stream, reason)
             self.is_lines = True
             self._notice(found[0])
             return
@@ -181,9 +180,10 @@ class Document(RunOrigin):
             raise UnreadableError(f"it holds {kind_of(value)}, not runs")
         self.is_list = is_list(value)
         self._value = value
-        self._records = value if is_list(value) else [value]
-        self.sample = self._records[:LOOKED_AT]
-        self._notice(next(iter(self._records), value))
+        records = value if is_list(value) else [value]
+        self._records = iter(enumerate(records, 1))
+        self.sample = records[:LOOKED_AT]
+        self._notice(next(iter(records), value))
 
     @property
     def file_name(self) -> str:
@@ -203,9 +203,7 @@ class Document(RunOrigin):
 
     def records(self) -> Iterator[tuple[int, Any]]:
         """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
-        if self._lines is not None:
-            return self._lines
-        return iter(enumerate(self._records, 1))
+        return self._records
 
     def content_beside(self, path: str) -> bytes:
         """Content of a file beside this one, by its path from this one's folder; b"" if it cannot be read."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from hepm.ingest.fields import Objects, value_at
-from hepm.ingest.records import decoded_text
+from hepm.ingest.fields import Objects, parsed_json, value_at
 
 MARKS: Final = ("<tool_call>", "<function=", "<tool_response>")
 """One of these is in each text with calls or results."""
@@ -26,17 +25,13 @@ def calls_in(text: str) -> tuple[str, Objects]:
 
     def take(match: re.Match[str]) -> str:
         """Note a call; what is left of its text."""
-        name: Any = match[2]
-        arguments: Any = match[3]
         inner = match[1]
-        function = _CALL.search(inner) if inner else None
+        function = match if inner is None else _CALL.search(inner)
         if function is not None:
-            name, arguments = function[2], function[3]
-        elif inner is not None:
-            try:
-                value = decoded_text(inner.strip())
-            except (ValueError, RecursionError):
-                return match[0]
+            name: Any = function[2]
+            arguments: Any = function[3]
+        else:
+            value = parsed_json(inner.strip())
             name = value_at(value, "name|function.name")
             arguments = value_at(value, "arguments|parameters|function.arguments|args")
         if not isinstance(name, str):
