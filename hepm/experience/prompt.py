@@ -111,7 +111,7 @@ class PromptOptions:
         lesson_tokens: Maximum number of tokens of all experiences and principles together, approximately.
         as_written: Show lessons in their own words (see `hepm.experience.moment.Moment`), whatever other
             runs did since.
-        notes: Whether to include the user's whole notes.
+        notes: Whether to include the user's notes, whole, and the lines of them that matter now.
         model: Chooses experiences and lines of the notes; similarity does if None, or if the model cannot be reached.
     """
 
@@ -216,12 +216,12 @@ def recollect(
         turn, horizon: The agent's next turn, from 1, and the maximum number of its turns; 0 if unknown.
     """
     items: list[Item] = []
-    if here.user:
-        preferences = Preferences(bank)
+    preferences, notes = Preferences(bank), None
+    if here.user and options.notes:
         notes = preferences.notes(here.user, namespace=namespace)
-        if notes is not None and options.notes:
-            items += items_of(notes)
-        if notes is not None and options.recalled:
+    if notes is not None:
+        items += items_of(notes)
+        if options.recalled:
             wishes = preferences.recall(
                 here.user, here.state.text, namespace=namespace, k=options.recalled, model=options.model
             )

@@ -395,8 +395,8 @@ class Memory(OpenedMemory):
                 policy=options.policy,
                 namespace=namespace,
             )
-        if now.repeated is not None and options.policy == "hybrid":  # the papers' policies say what the papers say
-            found = replace(found, warnings=(*found.warnings, now.repeated))
+            if now.repeated is not None and options.policy == "hybrid":  # the papers' policies say what the papers say
+                found = replace(found, warnings=(*found.warnings, now.repeated))
         if guarded is not None:
             found = guarded(found)
         names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
