@@ -55,7 +55,7 @@ _SUMMARY: Final = re.compile(r"(?:[\d,]+ lessons? from|None at present)")  # the
 _NO_BRACKETS: Final = str.maketrans("", "", "()")
 
 
-def _is_told(listed: ListedLesson) -> bool:
+def _is_for_file(listed: ListedLesson) -> bool:
     """Whether a prompt would show it where it holds, and readers of a file, who always see it, can act on it.
 
     A counted lesson is not of use if it hangs on a word that somebody says, or on the id of one thing; if it warns of a
@@ -109,7 +109,7 @@ def lessons_for_file(
         wanted = row.live or (pending and row.retired == PENDING)
         if wanted and of_all.is_readable(stored, namespace) and not says_nothing(row):
             able.append(stored)
-    kept = [one for one in listed_lessons(able) if every or _is_told(one)]
+    kept = [one for one in listed_lessons(able) if every or _is_for_file(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.
     kept.sort(key=lambda one: (one.lesson.warns, in_markdown(one.text), one.lesson.id))
     return Chosen(kept, len(able) - len(kept))
