@@ -40,9 +40,8 @@ _NUMBER: Final = re.compile(r"#?\b[A-Z]{0,3}\d[\w.]*|(?<=_)\d+")
 def errors_of(call: ToolCall) -> list[str]:
     """The telling lines of a failed call's result, normalised: without numbers, ids, paths and secrets."""
     text = _COLOUR.sub("", call.result or "")
-    lines = [line for line in text.splitlines() if not _FOOTER.match(line)]
-    if len(lines) > _LINES_READ:
-        lines = [*lines[: _LINES_READ // 2], *lines[-_LINES_READ // 2 :]]
+    lines = list(filterfalse(_FOOTER.match, text.splitlines()))
+    del lines[_LINES_READ // 2 : -_LINES_READ // 2]
     telling = list(filter(_TELLING.search, filterfalse(_EMPTY.search, lines)))
     if not telling:
         telling = list(filter(str.strip, lines))[-1:]

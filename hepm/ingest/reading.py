@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from hepm.errors import FormatError, InputError
@@ -79,20 +80,20 @@ def read_runs(
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     # All names at once: a wrong type is an error before anything is read.
-    return _read_all([os.fspath(source) for source in sources], readers, options)
+    names = [os.fspath(source) for source in sources]
+    return chain.from_iterable(_read_source(name, readers, options) for name in names)
 
 
-def _read_all(sources: Sequence[str], readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
-    for source in sources:
-        for opened in open_source(source):
-            if isinstance(opened, Rejection):
-                yield _UNKNOWN, opened
-                continue
-            try:
-                document = Document(opened.name, options, source=opened)
-            except UnreadableError as error:
-                yield _UNKNOWN, Rejection(opened.name, None, str(error))
-                continue
+def _read_source(name: str, readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
+    for opened in open_source(name):
+        if isinstance(opened, Rejection):
+            yield _UNKNOWN, opened
+            continue
+        try:
+            document = Document(opened.name, options, source=opened)
+        except UnreadableError as error:
+            yield _UNKNOWN, Rejection(opened.name, None, str(error))
+        else:
             yield from _read_document(document, readers)
 
 

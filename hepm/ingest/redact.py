@@ -59,6 +59,7 @@ _CELL: Final = re.compile(
 )
 _SEPARATORS: Final = ("\t", r"\\t", r"\t", "|", ",")
 _COLUMN_LITERALS: Final = frozenset(("passw", "passphrase", "passcode", "token", "secret", *API_KEYS))
+_NAMES: Final = ("task", "environment", "model", "source")
 _VALUE_KEYS: Final = ("value", "Value", "text")
 _NAME_KEYS: Final = ("name", "Name", "key", "Key", "selector", "element", "label", "locator", "type")
 
@@ -108,9 +109,7 @@ class Redactor:
             lambda arguments: _rewritten(arguments, self.text, self._kind),
         )
         # Without the hook, which does not see them.
-        names: dict[str, Any] = {}
-        for key in ("task", "environment", "model", "source"):
-            names[key] = self._remembered(getattr(t, key))
+        names: dict[str, Any] = {key: self._remembered(getattr(t, key)) for key in _NAMES}
         tags = {key: self.text(value) for key, value in t.tags.items()}
         return replace(t, tags=tags, **names)
 
@@ -180,11 +179,10 @@ class Redactor:
         if not name or not self.rules:
             return None
         kind = _kind_of_key(name)
-        if kind is None and isinstance(value, str) and _may_name_a_secret(name):
-            found = _NAMED.search(self.without_secrets(f'"{name}": {json.dumps(value, ensure_ascii=False)}'))
-            if found:
-                kind = found[1]
-        return kind
+        if kind is not None or not isinstance(value, str) or not _may_name_a_secret(name):
+            return kind
+        found = _NAMED.search(self.without_secrets(f'"{name}": {json.dumps(value, ensure_ascii=False)}'))
+        return found[1] if found else None
 
 
 def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str, Any], str | None]) -> Any:

@@ -34,6 +34,7 @@ USER_CHARS: Final = 600
 RESULT_CHARS: Final = 400
 LAST_TOOLS: Final = 3
 
+_HINTS: Final = (types.HINT, types.FAILED_HINT)
 # The block's end may be gone from a text that was cut.
 _BLOCK: Final = re.compile(rf"{re.escape(types.BLOCK_START)}.*?(?:{re.escape(types.BLOCK_END)}\n?|\Z)", re.DOTALL)
 # What hepm says has no second beginning of a block inside; a search that looked past one would take quadratic time.
@@ -161,19 +162,14 @@ def own_tool(name: ToolName, arguments: Iterable[str] = ()) -> ToolName:
     Args:
         arguments: Names of its arguments.
     """
-    prefix, own = _own_tool(name)
-    if own and (prefix or OWN_TOOLS[own] in ("", *arguments)):
-        return own
+    match = _own_tool(name)
+    if match is not None and (match[1] or OWN_TOOLS[match[2]] in ("", *arguments)):
+        return match[2]
     return ""
 
 
-@lru_cache(maxsize=4096)
-def _own_tool(name: ToolName) -> tuple[str, ToolName]:
-    """What a client put before the name, and the name itself: "mcp__hepm__" and "record_outcome"."""
-    match = _OWN_TOOL.fullmatch(name)
-    if not match:
-        return "", ""
-    return match[1] or "", match[2]
+_own_tool: Final = lru_cache(maxsize=4096)(_OWN_TOOL.fullmatch)
+"""Groups: what a client put before the name, and the name itself: "mcp__hepm__" and "record_outcome"."""
 
 
 def agent_state(turns: Iterable[Turn]) -> AgentState:
@@ -196,27 +192,19 @@ def without_own_hints(text: str, own_hints: Container[str] | None) -> str:
         own_hints: Those that hepm wrote; None if no one else could.
     """
     rest = _SAID.sub(lambda match: "" if own_hints is None or _unframed(match[1]) in own_hints else match[0], text)
-    if rest == text:
-        return text
-    return rest.rstrip("\n")
+    return text if rest == text else rest.rstrip("\n")
 
 
 def _unframed(hint: str) -> str:
     """A line of a hint without the block around it; a block with anything else inside as it is."""
     inner = hint.removeprefix(types.BLOCK_START).removesuffix(types.BLOCK_END).strip()
-    if inner.startswith((types.HINT, types.FAILED_HINT)):
-        return inner
-    return hint
+    return inner if inner.startswith(_HINTS) else hint
 
 
 def request_of(run: Trajectory) -> str:
     """What the user asked for first, cut; "" where no user spoke."""
-    for turn in run.turns:
-        if turn.role == "user":
-            text = without_hints(turn.text).strip()
-            if text:
-                return text[:USER_CHARS]
-    return ""
+    texts = (without_hints(turn.text).strip() for turn in run.turns if turn.role == "user")
+    return next(filter(None, texts), "")[:USER_CHARS]
 
 
 def without_hints(text: str) -> str:
@@ -224,7 +212,6 @@ def without_hints(text: str) -> str:
     # A fixed text is found faster than a pattern, and hardly any text holds one.
     if types.BLOCK_START in text:
         text = _BLOCK.sub("", text)
-    hints = (types.HINT, types.FAILED_HINT)
-    if not any(hint in text for hint in hints):
+    if types.HINT not in text and types.FAILED_HINT not in text:
         return text
-    return "\n".join([line for line in text.splitlines() if not line.lstrip().startswith(hints)])
+    return "\n".join([line for line in text.splitlines() if not line.lstrip().startswith(_HINTS)])

@@ -91,8 +91,7 @@ def runs_remote_code(text: str) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _runs_remote_code(text: str) -> bool:
-    plain = _plain(text)
-    if _RUNS.search(plain) is not None:
+    if _RUNS.search(_plain(text)) is not None:
         return True
     fetched = fetched_files(text)
     return bool(fetched) and runs_file(text, fetched)
@@ -114,11 +113,9 @@ def fetched_files(command: str) -> set[str]:
 def runs_file(command: str, names: Collection[str]) -> bool:
     """Whether a command line runs, or unpacks or installs, a file of one of these names."""
     plain = _ADDRESS.sub(" ", _plain(command[:_READ]))
-    for found in re.finditer(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, names))})(?![\w.-])", plain):
-        # The folders before a name are no part of it.
-        if _TAKES_FILE.search(plain[: found.start()]):
-            return True
-    return False
+    found = re.finditer(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, names))})(?![\w.-])", plain)
+    # The folders before a name are no part of it.
+    return any(_TAKES_FILE.search(plain[: match.start()]) for match in found)
 
 
 def _plain(text: str) -> str:
