@@ -126,19 +126,16 @@ def prepare(
     if not parts:
         yield from _prepared(sources, reading, options)
         return
-
-    def prepared(part: Sequence[str]) -> list[Prepared]:
-        return list(_prepared(part, reading, options))
-
-    for items in answers_in_order(prepared, parts, processes=min(options.processes, MOST_PROCESSES)):
+    processes = min(options.processes, MOST_PROCESSES)
+    for items in answers_in_order(lambda part: [*_prepared(part, reading, options)], parts, processes=processes):
         yield from items
 
 
 def _parts(sources: Iterable[RunSource], options: IngestOptions) -> list[list[str]]:
     """The files behind the sources, some at a time, for several processes; none if this one is to read them."""
     # What a function of the user's notes must be noted here.
-    own_hook = options.redactor is not None and options.redactor.hook is not None
-    if options.processes < 2 or own_hook or not isinstance(sources, list | tuple):
+    hook = options.redactor and options.redactor.hook
+    if options.processes < 2 or hook or not isinstance(sources, list | tuple):
         return []
     parts: dict[int, list[str]] = {}
     total = 0

@@ -32,9 +32,9 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def tarred(folder: Path, form: int = tarfile.PAX_FORMAT) -> bytes:
+def tarred(folder: Path) -> bytes:
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+    with tarfile.open(fileobj=out, mode="w") as archive:
         archive.add(folder, "runs")
     return out.getvalue()
 
@@ -45,16 +45,12 @@ def archives(tmp_path: Path) -> dict[str, bytes]:
     write(tmp_path / "folder" / "a.json", AGENTDOJO)
     write(tmp_path / "folder" / "b.json", [TAU])
     tar = tarred(tmp_path / "folder")
-    return {
-        ".tar": tar,
-        ".tar (gnu)": tarred(tmp_path / "folder", tarfile.GNU_FORMAT),
-        ".tar (ustar)": tarred(tmp_path / "folder", tarfile.USTAR_FORMAT),
-    } | {f".tar{suffix}": compress(tar) for suffix, compress in COMPRESS.items()}
+    return {".tar": tar} | {f".tar{suffix}": compress(tar) for suffix, compress in COMPRESS.items()}
 
 
 def test_an_archive_is_unpacked(archives: dict[str, bytes], tmp_path: Path) -> None:
     for kind, content in archives.items():
-        path = tmp_path / f"runs{kind.partition(' ')[0]}"
+        path = tmp_path / f"runs{kind}"
         path.write_bytes(content)
         runs, rejected = read(path)
         assert sorted(run.source for run in runs) == [f"{path}!runs/a.json", f"{path}!runs/b.json"], kind

@@ -64,10 +64,9 @@ def test_long_paths_of_old_archives_are_joined(folder: Path):
     assert unpacked(packed(files, tarfile.USTAR_FORMAT), folder) == (files, [])
 
 
-@pytest.mark.parametrize("into", [100, 600, 1100])
-def test_what_comes_before_the_cut_is_handed_out(folder: Path, into: int):
+def test_what_comes_before_the_cut_is_handed_out(folder: Path):
     archive = packed({"first.json": b"1" * 600, "second.json": b"2" * 600})
-    found, (reason,) = unpacked(archive[: archive.index(b"second.json") + into], folder)
+    found, (reason,) = unpacked(archive[: archive.index(b"second.json") + 600], folder)
     assert list(found) == ["first.json"]
     assert reason == "it is no tar archive, or it is damaged or cut off"
 

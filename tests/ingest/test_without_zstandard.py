@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,14 @@ def folder(tmp_path: Path) -> Path:
     (folder / "b.json.zst").write_bytes(zstandard.ZstdCompressor().compress((folder / "b.json").read_bytes()))
     (folder / "b.json").unlink()
     return folder
+
+
+@pytest.mark.usefixtures("base_install")
+def test_a_zstandard_file_in_an_archive_keeps_no_other_file_of_it_out(folder: Path, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "runs.tar", "w") as archive:
+        archive.add(folder, "runs")
+    answer = quick("ingest", tmp_path / "runs.tar", "--store", tmp_path / "store.hepm", "--json")
+    assert said(answer) == (0, 2, [SENTENCE])
 
 
 def said(answer: Answer) -> tuple[int, int, list[str]]:
