@@ -134,10 +134,14 @@ def run(arguments: Sequence[str], scratch: str) -> str:
 
 
 def without_times(lines: Sequence[str]) -> list[str]:
-    """Lines without the row of milliseconds, and what explains it."""
-    text = "\n".join(line.rstrip() for line in lines)
-    text = re.sub(r"^memory ms .*\n(  beside .*\n)?", "", text, flags=re.MULTILINE)
-    return text.replace("; memory ms: median of a turn", "").splitlines()
+    """Lines without the column of milliseconds, which is the last one of the means, and what explains it."""
+    kept: list[str] = []
+    in_means = False
+    for printed in lines:
+        line = printed.rstrip().replace("; memory ms: median of a turn", "")
+        in_means = (in_means or line.endswith(" memory")) and not line.startswith("success: ")
+        kept.append(re.sub(r" +\S+$", "", line) if in_means else line)
+    return kept
 
 
 def write(table: ScriptedTable, made: Sequence[tuple[Sequence[str], str]], *, small: bool) -> None:
