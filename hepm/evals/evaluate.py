@@ -76,8 +76,13 @@ def evaluate(
     for number, ((result, asked), answers) in enumerate(zip(to_ask, answered, strict=True), 1):
         result.take(asked, answers)
         on_progress(number, len(to_ask))
-    measured = [result for result in results if result.events]
-    skipped = {result.domain.name: _why_nothing(result.domain) for result in results if not result.events}
+    measured: list[_Measured] = []
+    skipped: dict[str, str] = {}
+    for result in results:
+        if result.events:
+            measured.append(result)
+        else:
+            skipped[result.domain.name] = _why_nothing(result.domain)
     if not measured:
         reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
         raise InputError(f"nothing could be evaluated: {reasons}")

@@ -142,7 +142,8 @@ def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
     states = [states_by_run[event.run][event.turn] for event in events]
 
     queries: list[Query] = []
-    for event, state, vector in zip(events, states, embedder.embed([state.text for state in states]), strict=True):
+    vectors = embedder.embed([state.text for state in states])
+    for event, state, vector in zip(events, states, vectors, strict=True):
         query = Query(after=(event.last,), history=event.previous, state=state)
         if state.text.strip():
             query = replace(query, vector=vector)

@@ -145,7 +145,8 @@ def _successful_ways(runs: Sequence[DomainRun]) -> Mapping[str, Sequence[ToolSeq
     ended: defaultdict[str, defaultdict[ToolSequence, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         if run.success is not None:
-            ended[run.task][tuple(tools for _, tools in _turns(run))].append(run.success)
+            way = tuple(tools for _, tools in _turns(run))
+            ended[run.task][way].append(run.success)
     solved: defaultdict[str, list[ToolSequence]] = defaultdict(list)
     for task, ways in ended.items():
         share = fmean(chain.from_iterable(ways.values()))

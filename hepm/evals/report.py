@@ -171,15 +171,16 @@ def _judged(measured: Iterable[str]) -> str:
 def verdict_of(report: EvalReport) -> str:
     """Whether memory would have helped these agents, by how much; or how many runs are missing to say so."""
     settings, events, families = report.settings, report.events, report.families
+    sentences: list[str] = []
     if not report.enough:
         missing = max((FEWEST_EVENTS - events) / events, (FEWEST_FAMILIES - families) / families)
-        sentences = [
+        sentences.append(
             f"Too few runs to say whether memory would have helped: {count_of(events, 'call')} of "
             f"{count_of(families, 'task family', 'task families')} could be predicted, and below {FEWEST_EVENTS} calls "
             f"of {FEWEST_FAMILIES} families chance decides. About "
             f"{count_of(math.ceil(missing * settings.runs), 'more run')} like these are needed, of other tasks; --json "
             "prints the figures of these."
-        ]
+        )
     else:
         # One verdict is about one method.
         method = _judged(report.macro)
@@ -187,7 +188,9 @@ def verdict_of(report: EvalReport) -> str:
             "Where it holds other runs of the task, memory": report.rescue_seen.get(method),
             "On new tasks, memory": report.rescue.get(method),
         }
-        sentences = [_by_hints(case, found, method) for case, found in cases.items() if found and _enough(found)]
+        for case, found in cases.items():
+            if found is not None and _enough(found):
+                sentences.append(_by_hints(case, found, method))
         if not sentences:
             sentences.append(_by_prediction(report, method))
     if any(domain.grouped for domain in report.domains.values()):

@@ -246,7 +246,8 @@ class Evolution:
         """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
         if not member.uses.uses or member.success < self._settings.general_from or not member.places:
             return ""
-        environments = {self._environment_of[run] for run in self._runs_shown(member.id, success=True)} - {""}
+        helped = self._runs_shown(member.id, success=True)
+        environments = {self._environment_of[run] for run in helped} - {""}
         if member.uses.uses < self._settings.proven and len(environments) < 2:
             return ""
         if not environments:

@@ -109,7 +109,10 @@ def question(
     """
     sources = chain.from_iterable(parent.experience.sources for parent in parents)
     runs = {source.run for source in sources if source.words}
-    subject = " and ".join(runs if len(runs) == 1 else [parent.id for parent in parents])
+    about = [parent.id for parent in parents]
+    if len(runs) == 1:
+        about = [*runs]
+    subject = " and ".join(about)
     lines = list(chain.from_iterable(map(_described, parents)))
     for success, of_outcome in shown.items():
         for run in of_outcome[:_RUNS_SHOWN]:
