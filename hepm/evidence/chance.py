@@ -1,15 +1,16 @@
-"""How often a hint would be right: one logistic regression, measured on held-out decisions of this memory.
+"""How often a hint would be right: a logistic regression, measured on held-out decisions of this memory.
 
 *Right* is a call that a successful run made next, or after at most two that few successful runs make there. Each of the
 decisions is asked about twice: without all runs of its family, as for a request unlike all known ones, and without its
-own run alone, as for a known one. The weights are drawn towards shipped ones, so that a young memory has some.
+own run alone, as for a known one. The weights are drawn towards shipped ones, so that a young memory has some. First
+calls have weights of their own: they are the easiest to foresee, and would make the chances of all others too high.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from math import exp, log
 from operator import mul
 from typing import Any, Final, NamedTuple
@@ -30,7 +31,7 @@ MOST_DETOURS: Final = 2
 """Calls that a run may make before the one that was named, so that the hint was right all the same."""
 RARE: Final = 0.2
 """Share of what worked here that a call has, below which it is a detour: a step that most make is none."""
-_PER_FAMILY: Final = 10  # decisions of one family that count fully
+_PER_FAMILY: Final = 5  # decisions of one family that count fully
 _USUAL: Final = 0.95  # of requests of other tasks that are less alike than what counts as known
 _SURE: Final = 0.99  # the same of those that are known for sure
 _PRIOR: Final = 2.0  # weight of the distance to the shipped weights
@@ -70,6 +71,20 @@ class HeldOut(NamedTuple):
     likeness: float
 
 
+class _Hint(NamedTuple):
+    """A tool that could have been named at a held-out decision.
+
+    Attributes:
+        new: Whether the request was asked about as a new one.
+        weight: Of its decision.
+    """
+
+    signs: Signs
+    new: bool
+    right: bool
+    weight: float
+
+
 Ask = Callable[[Decision, bool], HeldOut]
 """Of a decision, and whether other runs of its family are known."""
 
@@ -79,24 +94,26 @@ class Chance:
     """The regression.
 
     Attributes:
-        weights: As `SHIPPED`.
+        weights: As `SHIPPED`; `first` before the first call.
         usual: Likeness that 95 % of requests of other tasks do not exceed, and `sure` that 99 % do not.
         measured: Whether enough decisions were asked about.
     """
 
     weights: tuple[float, ...] = SHIPPED
+    first: tuple[float, ...] = SHIPPED
     usual: float = 0.7
     sure: float = 0.9
     measured: bool = False
 
-    def of(self, signs: Mapping[ToolName, Signs]) -> dict[ToolName, float]:
-        """The chance of each tool, in (0, 1)."""
+    def of(self, signs: Mapping[ToolName, Signs], *, first: bool = False) -> dict[ToolName, float]:
+        """The chance of each tool, in (0, 1); `first` before the first call."""
         most = 1.0
         if not self.measured:
             most = UNMEASURED
+        weights = self.first if first else self.weights
         chances: dict[ToolName, float] = {}
         for tool, of_tool in signs.items():
-            score = sum(map(mul, self._columns(of_tool), self.weights))
+            score = sum(map(mul, self._columns(of_tool), weights))
             chances[tool] = min(1 / (1 + exp(-max(score, -30.0))), most)
         return chances
 
@@ -133,13 +150,12 @@ class Chance:
     def measure(cls, decisions: Sequence[Decision], ask: Ask) -> Chance:
         """Fit to held-out decisions of successful runs."""
         families = Counter({decision.run.id: decision.run.case for decision in decisions}.values())
-        per_family = Counter(decision.run.case for decision in decisions)
-        hints: list[tuple[Signs, bool]] = []  # with whether the request is new
-        right: list[bool] = []
-        weights: list[float] = []
+        per_family = Counter((decision.run.case, not decision.at) for decision in decisions)
+        hints: tuple[list[_Hint], list[_Hint]] = [], []  # after a call, and before the first
         likeness: list[float] = []
         for decision in decisions:
-            weight = min(1.0, _PER_FAMILY / per_family[decision.run.case])
+            first = not decision.at
+            weight = min(1.0, _PER_FAMILY / per_family[decision.run.case, first])
             for known in (False, True):
                 if known and families[decision.run.case] < 2:
                     continue
@@ -147,25 +163,31 @@ class Chance:
                 if not known:
                     likeness.append(found.likeness)
                 for tool, of_tool in found.signs.items():
-                    hints.append((of_tool, not known))
-                    right.append(is_right(decision, tool, found.share))
-                    weights.append(weight)
-        if len(hints) < _FEWEST_ROWS:
+                    hints[first].append(_Hint(of_tool, not known, is_right(decision, tool, found.share), weight))
+        if len(hints[False]) + len(hints[True]) < _FEWEST_ROWS:
             return cls()
         usual, sure = np.quantile(likeness, [_USUAL, _SURE]).tolist()
-        unfitted = cls(SHIPPED, usual, sure, len(decisions) >= FEWEST_ASKED)
-        columns = [unfitted._columns(of_tool, new=new) for of_tool, new in hints]
+        unfitted = cls(SHIPPED, SHIPPED, usual, sure, len(decisions) >= FEWEST_ASKED)
+        return replace(unfitted, weights=unfitted._fitted(hints[False]), first=unfitted._fitted(hints[True]))
+
+    def _fitted(self, hints: Sequence[_Hint]) -> tuple[float, ...]:
+        """The weights that explain held-out hints; the shipped ones where there are few."""
+        if len(hints) < _FEWEST_ROWS:
+            return SHIPPED
+        columns = [self._columns(hint.signs, new=hint.new) for hint in hints]
+        right = [hint.right for hint in hints]
+        weights = [hint.weight for hint in hints]
         fitted = _fit(np.array(columns, dtype=np.float64), np.array(right, dtype=np.float64), np.array(weights))
-        return cls(tuple(fitted.tolist()), usual, sure, unfitted.measured)
+        return tuple(fitted.tolist())
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Chance:
         """What `to_json` gave."""
-        return cls(tuple(kept["weights"]), kept["usual"], kept["sure"], kept["measured"])
+        return cls(tuple(kept["weights"]), tuple(kept["first"]), kept["usual"], kept["sure"], kept["measured"])
 
     def to_json(self) -> dict[str, Any]:
         """Everything, in values that JSON can hold."""
-        return {"weights": self.weights, "usual": self.usual, "sure": self.sure, "measured": self.measured}
+        return asdict(self)
 
 
 SHIPPED_CHANCE: Final = Chance()

@@ -415,7 +415,8 @@ class Learned:
         rank = dict(sorted(scores.items(), key=lambda scored: (-round(scored[1], 6), scored[0])))
         likely = _likely(share, by_request, vote.share, plain)
         asked_of = [tool for tool in rank if tool in likely]
-        chance = self.chance.of(self._signs(asked_of, share, by_request, by_forest, vote, again, named))
+        signs = self._signs(asked_of, share, by_request, by_forest, vote, again, named)
+        chance = self.chance.of(signs, first=not past)
         return ways, share, vote, rank, chance
 
     def _compared(
