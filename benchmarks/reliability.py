@@ -94,7 +94,7 @@ def parse() -> argparse.Namespace:
 
 def added(asked: Asked, split: Split, calls: int) -> Asked:
     """The same with some calls of the successful runs that are out of memory."""
-    won = [event for run in split.test if run.success for event in run.events]
+    won = [event for run in split.test if run.success for event in run.all_events]
     won = [won[at] for at in spread_over(len(won), min(calls, len(won)))]
     if not won:
         return asked
