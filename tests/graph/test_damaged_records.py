@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from hepm import Memory, Tool
+from hepm.embed import HashingEmbedder
 from hepm.errors import InputError, StoreDamagedError
+from hepm.experience.lessons import Principle
 from hepm.experience.preferences import unseen
 from hepm.graph.delta import RunRecord
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import Float32Array, Selection
+from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from tests.runs import Shelf, trajectory
 
@@ -92,3 +99,18 @@ def test_whoever_reads_the_runs_is_told_which_one_is_damaged(store: Store, read:
     store.describe([Tool("look", "looks")], namespace=NS)
     with pytest.raises(StoreDamagedError, match="the run 'torn run' cannot be read"):
         read(Memory(store))
+
+
+def test_a_lesson_whose_text_cannot_be_read_waits_for_no_vector(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "memory.hepm")
+    rows = [Principle("guiding", text).row() for text in ("Look first.", "Ask first.")]
+    store.lessons.change(LessonChange(put=rows), {}, namespace=NS)
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "memory.hepm")) as db, db:
+        db.execute("UPDATE lesson SET record = '{}' WHERE id = ?", (rows[0].id,))
+    store = SQLiteStore(tmp_path / "memory.hepm")
+    embedder = HashingEmbedder()
+    store.set_embedder(embedder.name, embedder.dimensions)
+    assert store.reembed(embedder) == 1
+    assert [lesson.vector is not None for lesson in store.lessons.list(namespace=NS)] == [True]
+    store.close()

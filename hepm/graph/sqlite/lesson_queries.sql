@@ -14,7 +14,7 @@ FROM lesson WHERE namespace = :namespace AND changed > :newer_than ORDER BY seq;
 -- name: lessons_without_vector
 -- A vector of another size is none.
 SELECT id, record ->> '$.text' FROM lesson
-WHERE namespace = :namespace AND json_valid(record)
+WHERE namespace = :namespace AND CASE WHEN json_valid(record) THEN json_type(record, '$.text') = 'text' END
   AND length(coalesce(embedding, '')) <> 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions')
 ORDER BY seq;
 
