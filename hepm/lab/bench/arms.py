@@ -29,7 +29,7 @@ from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
 from hepm.lab.bench.digests import DigestedRuns, Digests, TextVectors, request_of
 from hepm.lab.bench.planned import PlanGraph
-from hepm.llm import Client, Endpoint, Message, Question
+from hepm.llm import Endpoint, Message, Question
 from hepm.memory import Memory
 from hepm.memory.journal import Journal
 from hepm.memory.sessions import Sessions
@@ -245,16 +245,9 @@ class KnownMemory(Memory):
             self.problem = error
             raise
 
-    def digest(self, runs: Sequence[Trajectory], digests: Digests, client: Client | None) -> None:
-        """Have a model digest runs, for `about`."""
-        if digests:
-            self._digested.setdefault(digests, DigestedRuns(self.embedder, digests)).learn(runs, client)
-
-    def about(self, request: str, digests: Digests) -> str:
-        """What the model drew from the runs that help with a request, as text for a system prompt."""
-        if digests not in self._digested:
-            return ""
-        return self._digested[digests].about(request)
+    def digested(self, digests: Digests) -> DigestedRuns:
+        """What a model drew from runs; nothing before it learned some."""
+        return self._digested.setdefault(digests, DigestedRuns(self.embedder, digests))
 
     def similar(self, request: str, k: int) -> str:
         """The k successful runs of other requests whose request is most similar, as text for a system prompt."""

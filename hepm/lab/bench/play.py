@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, partial
-from itertools import product
+from itertools import chain, product
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -115,6 +115,7 @@ class Bench:
         self.tasks = {task.id: task for task in self.environment.tasks()}
         if not self.training:
             self.training = [task for task in self.tasks.values() if task.split == "train"] or self.tested
+        self._arms = ARMS | {arm.name: arm for arm in self.options.arms}
         self.ended: dict[Key, Ended] = self.folder.runs()
         self.failed: dict[Key, str] = {}
         self.families: Mapping[str, str] = {}
@@ -136,7 +137,7 @@ class Bench:
 
     def arm_of(self, key: Key) -> Arm:
         """The arm of a run, which may be one that only memory learns from."""
-        return next((arm for arm in self.options.arms if arm.name == key.arm), None) or ARMS[key.arm]
+        return self._arms[key.arm]
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs without memory, and those with it, in the order they are begun."""
@@ -161,8 +162,7 @@ class Bench:
 
     def waiting(self) -> list[Key]:
         """The runs that are not there yet."""
-        first, second = self.plan()
-        return [key for key in (*first, *second) if key not in self.ended]
+        return [key for key in chain(*self.plan()) if key not in self.ended]
 
     def outcome(self) -> tuple[Object, Sequence[Table | str]]:
         """What it came to: as `hepm bench --json` prints it, and for people."""
@@ -233,7 +233,8 @@ class Bench:
         memory.learn(runs, distill=any(arm.lessons for arm in arms))
         labelled = [replace(run, outcome=run.outcome.graded(self.options.success_from)) for run in runs]
         for arm in arms:
-            memory.digest(labelled, arm.digests, self._model.client)
+            if arm.digests:
+                memory.digested(arm.digests).learn(labelled, self._model.client)
 
     def _labelled(self, run: Trajectory) -> Trajectory:
         """The run with the label that memory learns from."""
@@ -348,7 +349,10 @@ class Bench:
         if arm.chooses:
             prompt = replace(prompt, model=self._model.client)
         system = [part for part in (task.system, arm.instruction, self._shown(key, request, stream)) if part]
-        return _agent_of(arm)(
+        kind: Callable[..., Agent] = Agent
+        if arm.tagged:
+            kind = partial(TaggedAgent, searches=arm.searches, knowledge=arm.knowledge)
+        return kind(
             endpoint=self.endpoint,
             memory=memory,
             tools=lambda: list(episode.tools),  # asked each turn: some environments offer more as a task goes on
@@ -370,7 +374,7 @@ class Bench:
         if arm.similar:
             return stream.memory.similar(request, arm.similar)
         if arm.digests:
-            return stream.memory.about(request, arm.digests)
+            return stream.memory.digested(arm.digests).about(request)
         return advice(stream.reflections)
 
     def _facts(
@@ -395,12 +399,6 @@ class Bench:
             scores=scores,
             entropies=tuple(entropies),
         )
-
-
-def _agent_of(arm: Arm) -> Callable[..., Agent]:
-    if arm.tagged:
-        return partial(TaggedAgent, searches=arm.searches, knowledge=arm.knowledge)
-    return Agent
 
 
 def move_of(message: Object) -> str:
