@@ -32,8 +32,7 @@ def copy_store(
     What the target has already is skipped, so a copy resumes where it stopped. `on_progress` is called with the number
     of runs looked at so far. InputError: the two count differently, or hold different embedders' vectors.
     """
-    mine = source.header
-    theirs = target.header
+    mine, theirs = source.header, target.header
     _check_headers(mine, theirs)
     if mine.embedder and not theirs.embedder:
         target.set_embedder(mine.embedder, mine.dimensions)

@@ -175,10 +175,9 @@ def with_texts(
 def check_calls(turns: Sequence[Turn]) -> None:
     """Refuse turns with too many tools or too deep arguments."""
     for turn in turns:
-        if len(turn.calls) > MAX_PARALLEL:
-            tool_count = len({call.name for call in turn.calls})
-            if tool_count > MAX_PARALLEL:
-                raise RecordError(f"a turn calls {tool_count:,} different tools; {MAX_PARALLEL} are the limit")
+        tool_count = len({call.name for call in turn.calls})
+        if tool_count > MAX_PARALLEL:
+            raise RecordError(f"a turn calls {tool_count:,} different tools; {MAX_PARALLEL} are the limit")
         for call in turn.calls:
             for value in call.arguments.values():
                 _check_depth(value, 2)
@@ -186,12 +185,13 @@ def check_calls(turns: Sequence[Turn]) -> None:
 
 def _check_depth(value: Any, depth: int) -> None:
     if isinstance(value, Mapping):
-        value = [*cast("Mapping[str, Any]", value).values()]
-    if isinstance(value, list | tuple):
-        if depth > MAX_DEPTH:
-            raise RecordError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
-        for item in cast("Sequence[Any]", value):
-            _check_depth(item, depth + 1)
+        value = list(cast("Mapping[str, Any]", value).values())
+    if not isinstance(value, list | tuple):
+        return
+    if depth > MAX_DEPTH:
+        raise RecordError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
+    for item in cast("Sequence[Any]", value):
+        _check_depth(item, depth + 1)
 
 
 def _hash(content: str) -> str:
@@ -277,18 +277,17 @@ def is_record(value: object) -> bool:
 def _plain(value: Any) -> Any:
     """What `json` does not know, one level down."""
     # A class has `model_dump` as well, and bytes are a sequence of numbers: neither is data.
-    if isinstance(value, _OPAQUE):
-        raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")
-    if callable(getattr(value, "model_dump", None)):  # pydantic's
-        return value.model_dump(mode="json", warnings=False)
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
-    if isinstance(value, Sequence):
-        return list(cast("Sequence[Any]", value))
-    if callable(getattr(value, "tolist", None)):  # of numpy's truth values, numbers and arrays
-        return value.tolist()
-    if isinstance(value, date | UUID | PurePath | Decimal | Enum):
-        return str(value.value if isinstance(value, Enum) else value)
+    if not isinstance(value, _OPAQUE):
+        if callable(getattr(value, "model_dump", None)):  # pydantic's
+            return value.model_dump(mode="json", warnings=False)
+        if is_dataclass(value):
+            return {field.name: getattr(value, field.name) for field in fields(value)}
+        if isinstance(value, Mapping):
+            return dict(cast("Mapping[str, Any]", value))
+        if isinstance(value, Sequence):
+            return list(cast("Sequence[Any]", value))
+        if callable(getattr(value, "tolist", None)):  # of numpy's truth values, numbers and arrays
+            return value.tolist()
+        if isinstance(value, date | UUID | PurePath | Decimal | Enum):
+            return str(value.value if isinstance(value, Enum) else value)
     raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")

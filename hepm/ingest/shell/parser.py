@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple, cast
 
@@ -151,7 +152,7 @@ def script_of(words: Sequence[str]) -> str | None:
     """The command line that a shell is given as an argument, as in `bash -lc 'git status'`; None without one."""
     if not words or PurePosixPath(words[0]).name.removesuffix(".exe") not in SHELL_PROGRAMS:
         return None
-    for position in range(1, len(words) - 1):
-        if re.fullmatch(r"-\w*c|-Command", words[position]):
-            return words[position + 1]
+    for option, script in pairwise(words[1:]):
+        if re.fullmatch(r"-\w*c|-Command", option):
+            return script
     return None

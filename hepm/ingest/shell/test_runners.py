@@ -79,12 +79,11 @@ class TestRun(NamedTuple):
 
     def covers(self, other: TestRun) -> bool:
         """Whether it ran all that another one ran."""
-        if self.runner != other.runner or (self.where and other.where and self.where != other.where):
+        is_elsewhere = self.where and other.where and self.where != other.where
+        if self.runner != other.runner or is_elsewhere or (self.selected and not other.selected):
             return False
-        if not self.selected:
-            return True
         # "tests/test_a.py" covers "tests/test_a.py::test_one".
-        return bool(other.selected) and all(part.startswith(self.selected) for part in other.selected)
+        return not self.selected or all(part.startswith(self.selected) for part in other.selected)
 
 
 _QUOTES: Final = str.maketrans("\"'`;", "\n\n\n\n")
