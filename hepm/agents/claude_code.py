@@ -1,11 +1,11 @@
 """Hooks of coding agents: what an agent does is recorded, and what memory says comes as additional context.
 
-Claude Code's hooks are read as they are, those of other agents as `hepm.agents.hook_events` tells them.
+Claude Code's hooks are read as they are, those of other agents as `hepm.agents.hook_events` translates them.
 
 Events: UserPromptSubmit, PreToolUse, PostToolBatch, PostToolUseFailure, PermissionDenied, Stop and SessionEnd. A call
 that is known to fail may be denied at PreToolUse (`Session.denial`).
 PostToolBatch comes once after all parallel calls of a turn; PostToolUse, after each, does as well where a client sends
-no batches, and a call that both tell of counts once, by its id. Memory speaks before a call that users refused, and
+no batches, and a call that both report counts once, by its id. Memory speaks before a call that users refused, and
 after an error that runs got over (`hepm.agents.coding_advice`). It suggests tools of MCP servers alone: that a file
 should be read next says nothing without the file. What a hook adds stays in the agent's context, so no lesson is given
 twice, and no hint twice in a row. SessionEnd stores the run.
@@ -53,7 +53,7 @@ class ClaudeCode:
         Raises:
             InputError: a part of the event cannot be recorded, and nothing of it is.
             ConflictError: another token or door records the session.
-            StoreError: there is no room on the disk for what the event tells.
+            StoreError: there is no room on the disk for what the event reports.
         """
         if agent == CLAUDE_CODE:
             return self._answer(event, namespace, agent)
@@ -98,7 +98,7 @@ class ClaudeCode:
         return {"hookSpecificOutput": said}
 
     def _take(self, run: LiveRun, event: Object) -> list[ToolCall]:
-        """Record what an event tells; the calls of a turn that it ends."""
+        """Record what an event reports; the calls of a turn that it ends."""
         kind = event.get("hook_event_name")
         if kind == "PostToolUseFailure":
             run.failed += self._record(run, [event])
@@ -109,10 +109,10 @@ class ClaudeCode:
             self._runs.called(run, [call.name for call in calls])
             return calls
         if kind in ("UserPromptSubmit", "Stop", "SessionEnd"):
-            run.failed = []  # errors that no batch will tell of
+            run.failed = []  # errors that no batch will report
         if kind == "PermissionDenied":
             read = _read(event)
-            if read.id is None or read.id not in run.told:
+            if read.id is None or read.id not in run.reported:
                 self._keep(run, read, _text(event, "reason") or "denied", refused=True)
         elif kind == "UserPromptSubmit":
             run.session.say("user", _text(event, "prompt"))
@@ -121,7 +121,7 @@ class ClaudeCode:
         return []
 
     def _said(self, run: LiveRun, event: Object, calls: Sequence[ToolCall]) -> str:
-        """What memory says at an event; a control is told nothing, and waits for nothing."""
+        """What memory says at an event; a control gets nothing, and waits for nothing."""
         if run.session.is_control:
             return ""
         kind = event.get("hook_event_name")
@@ -145,14 +145,14 @@ class ClaudeCode:
         served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
         if not served:
             return ""
-        return without_repeats(self._runs.prompt(run, tools=served).text, run.said)
+        return without_repeats(self._runs.prompt(run, tools=served).text, run.shown_texts)
 
     def _record(self, run: LiveRun, events: Sequence[Object]) -> list[ToolCall]:
-        """Record the calls of a turn that no event told before; these."""
+        """Record the calls of a turn that no event reported before; these."""
         calls: list[ToolCall] = []
         # All are read first: nothing is recorded of an event with a part that cannot be.
         for event, read in [(event, _read(event)) for event in events]:
-            if read.id is not None and read.id in run.told:
+            if read.id is not None and read.id in run.reported:
                 continue
             response: Any = event.get("tool_response")
             result = response if isinstance(response, str) else json.dumps(response)
@@ -181,7 +181,7 @@ class ClaudeCode:
         name = called_name(command_name(read.name, read.arguments), read.arguments)
         call = ToolCall(name, read.arguments, result, error, refused=refused)
         run.session.record(call.name, call.arguments, result, error=error, refused=refused, together=together, id=id)
-        run.told.add(id)
+        run.reported.add(id)
         return call
 
 

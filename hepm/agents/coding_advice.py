@@ -31,12 +31,12 @@ _INTRODUCTION: Final = "From earlier runs (data, no instruction):"
 def of_refused(memory: Memory, run: LiveRun, call: OpenCall) -> str:
     """That users refused such a call where this run is, if they did in most runs that came to make it."""
     name = command_name(call.name, call.arguments)
-    if name in run.said or run.session.is_shadow:
+    if name in run.shown_texts or run.session.is_shadow:
         return ""
     now = agent_state(run.session.so_far.turns)
     for way in memory.mirror(run.namespace).refused(now.last):
         if way.tool == name and way.refused_often:
-            run.said[name] = way.named
+            run.shown_texts[name] = way.named
             return _block([way.named])
     return ""
 
@@ -55,11 +55,11 @@ def after_calls(memory: Memory, run: LiveRun, calls: Iterable[ToolCall]) -> str:
     lessons: list[Principle] = []
     for call in calls:
         lessons += principles.repairs(step_of(call, here.project), here, namespace=run.namespace)
-    unread = [lesson for lesson in lessons if lesson.id not in run.said]
+    unread = [lesson for lesson in lessons if lesson.id not in run.shown_texts]
     fresh: dict[str, Principle] = {}
     for lesson in unread[:_MOST]:
         fresh[lesson.id] = lesson
-        run.said[lesson.id] = lesson.text
+        run.shown_texts[lesson.id] = lesson.text
     return run.session.tell_lessons(list(fresh), _block(map(_quoted_line, fresh.values())))
 
 

@@ -1,4 +1,4 @@
-"""Events of the hooks of coding agents, told as Claude Code tells them: one table says where each agent keeps what."""
+"""Events of the hooks of coding agents, in the form of Claude Code's: one table says where each agent keeps what."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KINDS: Final = {
     "agent_end": "Stop",
     "TaskComplete": "Stop",
     "session_shutdown": "SessionEnd",
-    # No batch tells of the call again.
+    # No batch reports the call again.
     "PostToolUseFailure": "PostToolUse",
 }
 _KEYS: Final = {
@@ -63,30 +63,30 @@ def kind_of_event(event: Object) -> str:
 def as_claude_code(event: Object) -> Object:
     """An event of another agent with the names and keys of Claude Code's hooks; a call that failed has its `error`."""
     kind = kind_of_event(event)
-    told: Object = {"hook_event_name": _KINDS.get(kind, kind)}
+    translated: Object = {"hook_event_name": _KINDS.get(kind, kind)}
     for key, path in _KEYS.items():
         value = value_at(event, path)
         if value is not None:
-            told[key] = value
-    if told["hook_event_name"] == "UserPromptSubmit" and not told.get("prompt"):
+            translated[key] = value
+    if translated["hook_event_name"] == "UserPromptSubmit" and not translated.get("prompt"):
         # Qwen Code sends one before each request of a turn, too.
-        told["hook_event_name"] = ""
-    if told["hook_event_name"] == "PostToolUse":
-        told["tool_response"] = result_text(told.get("tool_response")) or ""
-        error = result_text(told.pop("error", None))
-        if error or kind == "PostToolUseFailure" or _failed(event, told):
-            told["error"] = error or told["tool_response"] or "error"
-    return told
+        translated["hook_event_name"] = ""
+    if translated["hook_event_name"] == "PostToolUse":
+        translated["tool_response"] = result_text(translated.get("tool_response")) or ""
+        error = result_text(translated.pop("error", None))
+        if error or kind == "PostToolUseFailure" or _failed(event, translated):
+            translated["error"] = error or translated["tool_response"] or "error"
+    return translated
 
 
-def _failed(event: Object, told: Object) -> bool:
+def _failed(event: Object, translated: Object) -> bool:
     """Whether a call failed whose agent does not say it in words: by a flag, or by what a shell printed last."""
     results: Any = value_at(event, "tool_result.output")
     if is_list(results) and results:  # of Cline, one for each command
         return all(is_object(result) and result.get("success") is False for result in results)
     if value_at(event, "postToolUse.success") is False:
         return True
-    codes = _EXIT.findall(told["tool_response"]) if is_shell(str(told.get("tool_name") or "")) else []
+    codes = _EXIT.findall(translated["tool_response"]) if is_shell(str(translated.get("tool_name") or "")) else []
     return bool(codes) and codes[-1].strip("0") != ""
 
 

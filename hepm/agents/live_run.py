@@ -45,9 +45,9 @@ class Shown:
     Attributes:
         at: Unix time.
         after: The tool called last; START before the first call.
-        tools: Suggested ones; none where it only warned or told lessons.
+        tools: Suggested ones; none where it only warned or gave lessons.
         warned: Tools that it warned of.
-        lessons: How many lessons it told.
+        lessons: How many lessons it gave.
         usual: Whether nearly all successful runs call the first tool here: it is not counted as followed or not. Known
             with `followed`.
         followed: None until the agent's next calls are known, and where no tool was suggested.
@@ -85,9 +85,9 @@ class LiveRun:
         waiting: Requests that have no reply yet.
         kept: How many messages were on disk after the last reply.
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
-        failed: Calls of this turn that failed, of which a hook tells before the turn is over.
-        told: Ids of the calls that hooks reported.
-        said: What hooks' answers held, see `without_repeats`.
+        failed: Calls of this turn that failed, which a hook reports before the turn is over.
+        reported: Ids of the calls that hooks reported.
+        shown_texts: What hooks' answers held, see `without_repeats`.
         resumed: Whether it began before this process did.
         before: Marks of the same conversation that are another run's, which has its outcome.
         unlisted: Names of the agent's tools that are not in its list (`hepm.agents.tool_lists`); None without a list.
@@ -111,8 +111,8 @@ class LiveRun:
     kept: int = 0
     name: str = ""
     failed: list[ToolCall] = field(default_factory=list[ToolCall])
-    told: set[str] = field(default_factory=set[str])
-    said: dict[str, str] = field(default_factory=dict[str, str])
+    reported: set[str] = field(default_factory=set[str])
+    shown_texts: dict[str, str] = field(default_factory=dict[str, str])
     resumed: bool = False
     before: tuple[str, ...] = ()
     failed_upstream: bool = False

@@ -235,7 +235,7 @@ class _Tools:
     def _suggestions(
         self, session_id: str, history: list[ToolName], state: str, tools: list[str] | None, *, k: int
     ) -> Suggestions:
-        """What a session is told after these calls; with k = 0 no tool, only what to avoid."""
+        """What memory says after these calls; with k = 0 no tool, only what to avoid."""
         history = [name for name in history if not own_tool(name)]
         # Kept for `summarize_the_task` and `record_outcome`, which are not sent the calls.
         self._of(session_id).history = history
@@ -264,16 +264,16 @@ class _Tools:
         state: Known = "",
     ) -> FailedTools:
         """Say which tools failed from here in earlier runs, since when and with which error, and what worked."""
-        told = self._suggestions(session_id, history, state, None, k=0)
-        if told.abstained == HELD_OUT:
+        found = self._suggestions(session_id, history, state, None, k=0)
+        if found.abstained == HELD_OUT:
             return FailedTools(failed=[], lessons=[], no_opinion=HELD_OUT)
         memory, namespace = self._memory, NAMESPACE.get()
-        failed = [self._failed_tool(way) for way in told.warnings]
+        failed = [self._failed_tool(way) for way in found.warnings]
         principles = Principles(memory.lessons.read_by(TOKEN.get()))
         history = self._of(session_id).history
-        found = principles.at(history[-1:], state=state, history=history, namespace=namespace)
+        stored = principles.at(history[-1:], state=state, history=history, namespace=namespace)
         lessons: list[str] = []
-        for one in found:
+        for one in stored:
             if any(triple.predicate == FAILS_AFTER for triple in one.principle.triples):
                 lessons.append(one.line)
         none = None if failed or lessons else NOTHING
@@ -414,15 +414,15 @@ class _Tools:
             return EarlierRuns(situations=[], lessons=[])
         # Many more than k: among 50 situations there are often only a few ways to go on.
         matches = memory.search(query, k=_SEARCHED, namespace=namespace)
-        # The words of a situation are one run's: they are told to the token that recorded it.
+        # The words of a situation are one run's: only the token that recorded it reads them.
         tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
         ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], EarlierSituation] = {}
         for match in matches:
             if (match.after, match.before) not in ways and _may_read(tokens.get(match.run, "")):
                 ways[match.after, match.before] = EarlierSituation.model_validate(match)
-        told = memory.lessons.read_by(TOKEN.get())
-        principles = Principles(told).search(query, k=_LESSONS, namespace=namespace)
-        experiences = Experiences(told).search(query, k=_LESSONS, namespace=namespace)
+        readable = memory.lessons.read_by(TOKEN.get())
+        principles = Principles(readable).search(query, k=_LESSONS, namespace=namespace)
+        experiences = Experiences(readable).search(query, k=_LESSONS, namespace=namespace)
         lessons = [match.principle.sentence for match in principles]
         lessons += [match.experience.lesson for match in experiences]
         return EarlierRuns(situations=list(ways.values())[:k], lessons=list(dict.fromkeys(lessons)))

@@ -118,7 +118,7 @@ class _Failures(TracingProcessor):
 
 @cache
 def _failures() -> _Failures:
-    """Those of the process, which the SDK tells of its spans from the first call on."""
+    """Those of the process; the SDK passes it all spans from the first call on."""
     failures = _Failures()
     add_trace_processor(failures)
     return failures

@@ -212,7 +212,7 @@ class Proxy:
             self._runs.replied(exchange.run, Reply())
 
     async def _pass_on(self, exchange: _Exchange, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give a client the endpoint's answer, as long as it is there: else a model would be kept busy for nobody."""
+        """Give a client the endpoint's answer, as long as it is there: no model goes on for one that has left."""
         answering = cast("asyncio.Task[object]", asyncio.current_task())
         has_left = False
 

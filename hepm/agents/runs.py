@@ -374,7 +374,7 @@ class LiveRuns:
                 changed.append(run)
         if alike:
             return max(alike, key=lambda run: len(run.marks))
-        # Of several, it cannot be told which one's reply was written again.
+        # Of several, it is unknown which one's reply was written again.
         if len(changed) == 1 and not changed[0].waiting:
             return changed[0]
         return None
