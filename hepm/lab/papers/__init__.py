@@ -50,6 +50,7 @@ one with "difference" in it also plays the arm `off`. Published shares are in [0
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -221,7 +222,8 @@ def find_paper(name: str, places: Mapping[str, str] = MappingProxyType({})) -> P
         # TOML has no null: nan stands for a figure that was not published.
         text = file.read_text("utf-8")
         for place, filling in places.items():
-            text = text.replace(f"{{{place}}}", filling)
+            # As a text of TOML: a folder's name may hold quotes.
+            text = text.replace(f"{{{place}}}", json.dumps(filling)[1:-1])
         document = tomllib.loads(text, parse_float=lambda value: None if value == "nan" else float(value))
         benches: Records = document.get("bench", {})
         tables: list[PaperTable] = []

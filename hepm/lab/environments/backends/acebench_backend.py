@@ -13,12 +13,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from calls import forget, written  # beside this module, where hepm cannot be imported
-
 Object = dict[str, Any]
 Call = tuple[str, Object]
 """A tool and its arguments."""
 
+_calls: Any = importlib.import_module("calls")  # beside this module, where hepm cannot be imported
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
 _SOURCE = Path(os.environ["PYTHONPATH"])  # the checkout alone: see `Package.variables`
@@ -164,7 +163,7 @@ class AceBenchEpisode:
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the text that the authors' code evaluates."""
         self._made.append((tool, arguments))
-        text = written(tool, arguments)
+        text = _calls.written(tool, arguments)
         results = self._execute([text]) if text else ""
         if isinstance(results, str):
             return "Error during execution: check the arguments", True
@@ -210,7 +209,7 @@ class AceBenchEpisode:
     def close(self) -> None:
         """Remove what the authors' code keeps of the run in its module."""
         self._instances = {}
-        forget(self._utils, f"hepm_{self._id}_")
+        _calls.forget(self._utils, f"hepm_{self._id}_")
 
 
 start = AceBenchEpisode

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from calls import forget, written  # beside this module, where hepm cannot be imported
-
 Object = dict[str, Any]
 
 PACKAGE = "bfcl_eval"
+_calls: Any = importlib.import_module("calls")  # beside this module, where hepm cannot be imported
 _utils: Any = importlib.import_module(f"{PACKAGE}.eval_checker.multi_turn_eval.multi_turn_utils")
 _checker: Any = importlib.import_module(f"{PACKAGE}.eval_checker.multi_turn_eval.multi_turn_checker")
 _config: Any = importlib.import_module(f"{PACKAGE}.constants.executable_backend_config")
@@ -73,7 +72,7 @@ class BfclEpisode:
 
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the Python text that the package evaluates."""
-        text = written(tool, arguments)
+        text = _calls.written(tool, arguments)
         if not text:
             return f"Error during execution: {tool!r} takes no such arguments", True
         self._turns[-1].append([text])
@@ -112,12 +111,12 @@ class BfclEpisode:
                 self._turns, self._entry["ground_truth"], self._entry, self._category, judged
             )
         finally:
-            forget(_utils, f"{judged}_")
+            _calls.forget(_utils, f"{judged}_")
         return float(verdict["valid"])
 
     def close(self) -> None:
         """Remove the run's objects."""
-        forget(_utils, f"{self._name}_")
+        _calls.forget(_utils, f"{self._name}_")
 
 
 start = BfclEpisode
