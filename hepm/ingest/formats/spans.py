@@ -256,14 +256,10 @@ class _TraceTurns:
             times_seen[mark] += 1
             if times_seen[mark] > self._times_added[mark]:
                 self._times_added[mark] += 1
-                scope = self._scope
-                if number < earlier or message.get("role") in ("system", "developer"):
-                    scope = ""
-                self._add(message, self._mark(scope, mark_key(mark, times_seen[mark])))
-
-    def _mark(self, scope: str, key: str) -> TurnMark:
-        self._at += _LATER_S
-        return TurnMark(self._at, scope, (key,))
+                is_earlier = number < earlier or message.get("role") in ("system", "developer")
+                self._at += _LATER_S
+                scope = "" if is_earlier else self._scope
+                self._add(message, TurnMark(self._at, scope, (mark_key(mark, times_seen[mark]),)))
 
     def _add(self, message: Object, mark: TurnMark) -> None:
         role = message.get("role")
@@ -277,14 +273,12 @@ class _TraceTurns:
                 if call.error is None and type(message.get("is_error")) is bool:
                     call.error = message["is_error"]
                 call.refused = call.refused or message.get("refused") is True
-        if not isinstance(role, str) or role not in ROLES or not (text or calls):
+        turn_role = ROLES.get(str(role))
+        if turn_role is None or not (text or calls):
             return
-        turn_role = ROLES[role]
         if turn_role == "assistant":
             self._latest = calls
-            for call in calls:
-                if call.id:
-                    self._by_id[call.id] = call
+            self._by_id |= {call.id: call for call in calls if call.id}
         self._builder.add(turn_role, text, calls, mark=mark)
 
     def _execute(self, span: TraceSpan) -> None:
@@ -317,7 +311,9 @@ class _TraceTurns:
             self._latest.append(call)
         else:
             self._latest = [call]
-            self._builder.add("assistant", "", self._latest, mark=self._mark(self._scope, mark_key(span.id)))
+            self._at += _LATER_S
+            mark = TurnMark(self._at, self._scope, (mark_key(span.id),))
+            self._builder.add("assistant", "", self._latest, mark=mark)
         if span.call_id:
             self._by_id[span.call_id] = call
         return call

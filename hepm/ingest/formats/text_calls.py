@@ -25,7 +25,7 @@ def calls_in(text: str) -> tuple[str, Objects]:
 
     def take(match: re.Match[str]) -> str:
         """Note a call; what is left of its text."""
-        inner = match[1]
+        inner: Any = match[1]
         function = match if inner is None else _CALL.search(inner)
         if function is not None:
             name: Any = function[2]
