@@ -25,13 +25,13 @@ def calls_in(text: str) -> tuple[str, Objects]:
 
     def take(match: re.Match[str]) -> str:
         """Note a call; what is left of its text."""
-        inner: Any = match[1]
+        inner = match[1]
         function = match if inner is None else _CALL.search(inner)
         if function is not None:
             name: Any = function[2]
             arguments: Any = function[3]
         else:
-            value = parsed_json(inner.strip())
+            value = parsed_json(match[1].strip())
             name = value_at(value, "name|function.name")
             arguments = value_at(value, "arguments|parameters|function.arguments|args")
         if not isinstance(name, str):
