@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 from xml.etree import ElementTree
 
@@ -132,11 +132,11 @@ def facts_of_message(text: str) -> Mapping[str, float]:
     start = text[:_TEXT_CHARS]
     amounts = [number for _, number in islice(_numbers(start), _MOST_NUMBERS)]
     amounts += [float(whole.replace(",", "") + cents) for whole, cents in _MONEY.findall(start)]
-    largest = [("#", max(amounts))] if amounts else []
-    return _first(chain(largest, ((f"~{word}", 1) for word in _words(text))))
+    facts = [("#", max(amounts))] if amounts else []
+    return _first([*facts, *((f"~{word}", 1) for word in _words(text))])
 
 
-def _first(facts: Iterator[tuple[str, float]]) -> dict[str, float]:
+def _first(facts: Iterable[tuple[str, float]]) -> dict[str, float]:
     """The first facts; of numbers with one name, as in the items of a list, the largest."""
     first: dict[str, float] = {}
     for name, number in facts:

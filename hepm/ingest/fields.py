@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from hepm.ingest.records import RecordError, decoded_text
 from hepm.types import Object
 
 Objects: TypeAlias = list[Object]
-T = TypeVar("T")
 
 _SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
 """From which number on a time is in nanoseconds, microseconds, milliseconds, and seconds."""
@@ -51,12 +50,6 @@ def as_list(value: Any, what: str) -> list[Any]:
     raise RecordError(f"{what} is {kind_of(value)}, not a list")
 
 
-def _checked(value: Any, kind: type[T], what: str) -> T:
-    if type(value) is kind:
-        return value
-    raise RecordError(f"{what} is {kind_of(value)}, not {_KINDS[kind.__name__]}")
-
-
 def object_at(record: Object, path: str) -> Object:
     """The object under a key, or under nested ones, "a.b"; empty where it is absent or null."""
     for key in path.split("."):
@@ -90,13 +83,18 @@ def objects_at(record: Object, key: str, what: str) -> Objects:
 
 def string_at(record: Object, key: str) -> str:
     """The text under `key`, "" where it is absent; else RecordError."""
-    return _checked(record.get(key, ""), str, repr(key))
+    value = record.get(key, "")
+    if not isinstance(value, str):
+        raise RecordError(f"{key!r} is {kind_of(value)}, not a string")
+    return value
 
 
 def flag_at(record: Object, key: str) -> bool | None:
     """The boolean under `key`, None where it is absent or null; else RecordError."""
     value = record.get(key)
-    return None if value is None else _checked(value, bool, repr(key))
+    if value is not None and type(value) is not bool:
+        raise RecordError(f"{key!r} is {kind_of(value)}, not a boolean")
+    return value
 
 
 def number_at(record: Object, key: str) -> float | None:

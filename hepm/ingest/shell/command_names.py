@@ -99,14 +99,15 @@ def _program_of(words: list[str]) -> str:
             program = module
         return program
     # The program that a runner starts: "pytest" of uv and ["--quiet", "run", "pytest", "-q"].
-    rest = _without_options(rest)
-    started = ""
-    if rest[:1] and rest[0] in _RUNNERS.get(program, ()):
-        started = _program_of(_without_options(rest[1:]))
-    if not started and "" in _RUNNERS.get(program, ()):
-        started = _program_of(rest)
-    if started:
-        return started
+    for word in _RUNNERS.get(program, ()):
+        inner = rest
+        if word:
+            first, *inner = _without_options(rest) or [""]
+            if first != word:
+                continue
+        inner_program = _program_of(_without_options(inner))
+        if inner_program:
+            return inner_program
     if program in WEAK or _PROGRAM.fullmatch(program):
         return program
     return ""
