@@ -98,8 +98,10 @@ def test_what_an_environment_judges_besides_is_compared_over_the_runs_it_judges(
             run for run in of_arm if not any(c["name"] == "refund" for t in run["turns"] for c in t.get("calls", ()))
         ]
         assert found["arms"][arm]["measures"]["thrift"]["value"] == pytest.approx(len(thrifty) / 16, abs=1e-3)
-    assert found["arms"]["hybrid"]["measures"]["thrift"]["difference"]["value"] > 0
-    assert re.search(r"\n +thrift +beside off\noff +0\.625 .*\nhybrid +0\.938 \(.*\) +\+0\.312 \(", shown)
+    off, hybrid = (found["arms"][arm]["measures"]["thrift"] for arm in ("off", "hybrid"))
+    assert hybrid["difference"]["value"] > 0
+    rows = rf"off +{off['value']:.3f} \(.*\nhybrid +{hybrid['value']:.3f} \(.*\) +\+\d\.\d+ \("
+    assert re.search(rf"\n +thrift +beside off\n{rows}", shown)
 
 
 def test_the_folder_is_an_archive_of_runs(clerks: Loopback, tmp_path: Path) -> None:
