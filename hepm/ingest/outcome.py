@@ -44,7 +44,9 @@ def by_tests(run: Trajectory) -> bool | None:
         is_later = position > end_turn and turn.role == "user" and turn.text
         if is_later and (last_call_turn > position or _CORRECTION.search(turn.text)):
             return None
-    return _passed(before, end) if end.passed else _failed(before)
+    if end.passed:
+        return _passed(before, end)
+    return _failed(before)
 
 
 def _passed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None:

@@ -182,7 +182,9 @@ class Redactor:
         if kind is not None or not isinstance(value, str) or not _may_name_a_secret(name):
             return kind
         found = _NAMED.search(self.without_secrets(f'"{name}": {json.dumps(value, ensure_ascii=False)}'))
-        return found[1] if found else None
+        if found is None:
+            return None
+        return found[1]
 
 
 def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str, Any], str | None]) -> Any:

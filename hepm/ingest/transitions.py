@@ -192,13 +192,17 @@ def without_own_hints(text: str, own_hints: Container[str] | None) -> str:
         own_hints: Those that hepm wrote; None if no one else could.
     """
     rest = _SAID.sub(lambda match: "" if own_hints is None or _unframed(match[1]) in own_hints else match[0], text)
-    return text if rest == text else rest.rstrip("\n")
+    if rest == text:
+        return text
+    return rest.rstrip("\n")
 
 
 def _unframed(hint: str) -> str:
     """A line of a hint without the block around it; a block with anything else inside as it is."""
     inner = hint.removeprefix(types.BLOCK_START).removesuffix(types.BLOCK_END).strip()
-    return inner if inner.startswith(_HINTS) else hint
+    if inner.startswith(_HINTS):
+        return inner
+    return hint
 
 
 def request_of(run: Trajectory) -> str:

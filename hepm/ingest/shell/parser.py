@@ -72,7 +72,9 @@ def command_of(arguments: object) -> str:
         return ""
     words = list(map(str, cast("Sequence[object]", command)))
     # ["bash", "-lc", "git status"] is one command in words, ["git status", "make"] are two commands.
-    return "\n".join(words) if "commands" in by_name else shlex.join(words)
+    if "commands" in by_name:
+        return "\n".join(words)
+    return shlex.join(words)
 
 
 def simple_commands(line: str) -> Iterator[SimpleCommand]:

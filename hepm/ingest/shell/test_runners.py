@@ -117,7 +117,9 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
         if isinstance(event, FileChange):
             yield event
         elif is_shell(call.name):
-            yield event if shows_summary else _with_verdict(event, call)
+            if not shows_summary:
+                event = _with_verdict(event, call)  # noqa: PLW2901
+            yield event
 
 
 def _edited(call: ToolCall) -> list[str]:
