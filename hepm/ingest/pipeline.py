@@ -145,10 +145,10 @@ class Pipeline:
                     write()
                 runs.append(item)
                 chars += len(item.record)
-            elif not isinstance(item, Carried):
-                self.report.note(item)
-            elif self.takes_carried:
+            elif isinstance(item, Carried) and self.takes_carried:
                 carried.append(item.content)
+            else:
+                self.report.note(item)
             if max(len(runs), len(carried)) == self.store.runs_a_batch or chars > _CHARS_A_BATCH:
                 write()
         write()
