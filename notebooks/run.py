@@ -17,7 +17,7 @@ def run(notebook: Path) -> None:
     """
     found = nbformat.read(notebook, as_version=4)
     where = {"metadata": {"path": str(notebook.parent)}}
-    NotebookClient(found, timeout=300, resources=where, record_timing=False).execute()
+    NotebookClient(found, timeout=300, resources=where, record_timing=False, coalesce_streams=True).execute()
     found.metadata.pop("language_info", None)  # holds the version of Python, which differs between machines
     nbformat.write(found, notebook)
 
