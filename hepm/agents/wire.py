@@ -121,7 +121,8 @@ def read_object(raw: bytes, decode: Callable[[str], Any] = json.loads) -> Object
     if raw.count(b",") > _MOST_COMMAS:
         raise InputError(f"the body holds more than {_MOST_COMMAS:,} commas: send less at once")
     try:
-        body = decode(raw.decode())
+        # Some programs write a byte order mark, or UTF-16.
+        body = decode(raw.decode(json.detect_encoding(raw)))
     except (ValueError, RecursionError) as error:
         raise InputError(f"the body is no JSON in UTF-8: {type(error).__name__}") from error
     if not is_object(body):

@@ -3,6 +3,7 @@
 # ruff: noqa: F811, as fixtures are arguments
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx2
@@ -98,6 +99,16 @@ def test_a_refusal_says_why_in_json(memory: Memory, method: str, path: str, body
     assert error["type"] == "hepm"
     if status == 405:
         assert "POST" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("path", ["/api/hint", "/hooks/claude-code"])
+def test_a_body_with_a_byte_order_mark_is_read_as_any_other(memory: Memory, path: str, encoding: str) -> None:
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "Refund parcel 7", "cwd": "/desk"}
+    body = json.dumps(CONVERSATION if path == "/api/hint" else event).encode(encoding)
+    with serving(memory) as (_, url):
+        answer = httpx2.post(url + path, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 200, answer.text
 
 
 def test_a_span_whose_operation_is_a_list_is_taken_as_any_other(memory: Memory) -> None:
