@@ -90,11 +90,20 @@ def _exit_code(arguments: list[str]) -> int:
         _complain(error.format_message())
         return error.exit_code
     except click.UsageError as error:
-        # Of an option without its value click names no command.
-        path = error.ctx.command_path if error.ctx else f"hepm {arguments[0]}"
+        path = error.ctx.command_path if error.ctx else _command_in(arguments)
         _complain(f"hepm: {on_one_line(_misuse(error))}\nTry `{path} --help`.")
         return error.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _command_in(arguments: list[str]) -> str:
+    """The command that is called, where click names none: of an option without its value."""
+    import click
+
+    from hepm.cli.commands import find_command
+
+    is_group = isinstance(find_command(arguments[0]), click.Group)
+    return " ".join(["hepm", *arguments[: 1 + is_group]])
 
 
 def _misuse(error: click.UsageError) -> str:

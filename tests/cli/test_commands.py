@@ -312,6 +312,11 @@ def test_a_misuse_is_told_in_the_words_of_the_command(store: Path) -> None:
     )
 
 
+def test_a_misuse_of_a_command_in_a_group_points_to_the_help_of_that_command() -> None:
+    assert quick("lesson", "list", "--limit").err.endswith("Try `hepm lesson list --help`.\n")
+    assert quick("stats", "--store").err.endswith("Try `hepm stats --help`.\n")
+
+
 # Help
 
 
