@@ -132,7 +132,8 @@ def find_config() -> Path | None:
     # The XDG specification tells programs to ignore a path that is not absolute.
     folder = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     if not folder.is_absolute():
-        folder = Path("~/.config").expanduser()
+        # Not `Path.expanduser`: it fails for a user without a home, as in a container.
+        folder = Path(os.path.expanduser("~"), ".config")
     for candidate in (Path(FILE_NAME), folder / "hepm" / FILE_NAME):
         if candidate.is_file():
             return candidate

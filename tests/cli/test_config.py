@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import pwd
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import pytest
 
 from hepm.cli.commands import find_command
-from hepm.cli.config import TABLES, ConfigFile
+from hepm.cli.config import TABLES, ConfigFile, find_config
 from hepm.settings import settings_of
 from hepm.types import Trajectory, Turn
 from hepm.web.server import Server
@@ -61,6 +63,17 @@ def test_the_users_file_is_read_where_the_folder_has_none(folder: Path, tmp_path
     assert f"mine.hepm, from {settings}/hepm/hepm.toml" in run(folder, "stats", **at_home).err
     configure(folder, 'store = "ours.hepm"\n')
     assert "ours.hepm, from hepm.toml" in run(folder, "stats", **at_home).err
+
+
+def test_a_user_without_a_home_has_no_file_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> NoReturn:
+        raise KeyError(uid)
+
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.chdir(tmp_path)
+    assert find_config() is None
 
 
 WRONG = [
