@@ -175,14 +175,15 @@ def _store(
         if first in unknown:
             failed |= dict.fromkeys(lesson.run_ids, unknown[first])
             continue
-        stored = known.get(first)
+        stored, is_known = known.get(first), first in taught
         row, behind = fresh.get(first, lesson).row(), set(taught[first])
         # An outdated one comes again with these runs alone.
         if stored is not None and stored.row.retired != OUTDATED:
-            row = stored.row
+            row, is_known = stored.row, True
             behind |= row.run_ids
         taught[first].update(lesson.run_ids)
-        if behind.issuperset(lesson.run_ids):
+        # A lesson may come without runs.
+        if is_known and behind.issuperset(lesson.run_ids):
             continue
         merged += bool(behind)
         # The store makes one of those with one id, and links further runs to a known one.

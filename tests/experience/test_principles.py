@@ -147,6 +147,21 @@ def used(bank: LessonBank, lesson: str, successes: int, failures: int) -> None:
     bank.store.lessons.report_outcomes(told, namespace=NS)
 
 
+class Sourceless(Scripted):
+    """Distills one sentence that names no run."""
+
+    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
+        for task in tasks:
+            yield Distilled((Principle("guiding", "Look before you buy."),), tuple(task.wanted))
+
+
+def test_a_lesson_that_names_no_run_is_stored_once(bank: LessonBank) -> None:
+    remember(bank, *runs("one", "two"))
+    report = Principles(bank).distill(namespace=NS, distiller=Sourceless({}))
+    assert (report.runs, report.new) == (2, 1)
+    assert stored(bank)["Look before you buy."] == []
+
+
 # Two writers
 
 
