@@ -592,7 +592,7 @@ class Session:
         """`finish` without blocking the event loop."""
         await asyncio.to_thread(self._store, success, reward, messages)
 
-    def _finished(self, outcome: Outcome, messages: Messages | None) -> Trajectory:
+    def _finished(self, success: bool | None, reward: float | None, messages: Messages | None) -> Trajectory:
         """The run to store, without the hints of this session."""
         if self._failed is not None:
             raise self._failed
@@ -603,7 +603,7 @@ class Session:
         if self._stored is None or messages is not None:
             run = replace(run, turns=self._record.turns())
         try:
-            return replace(run, tags=self._run.tags, outcome=outcome, tools=self._options.tools or ())
+            return replace(run, tags=self._run.tags, outcome=graded(reward, success), tools=self._options.tools or ())
         except ValueError as error:
             raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
 
@@ -611,7 +611,7 @@ class Session:
         self, success: bool | None = None, reward: float | None = None, messages: Messages | None = None
     ) -> None:
         with self._storing, switching_often():
-            run = self._finished(graded(reward, success), messages)
+            run = self._finished(success, reward, messages)
             # A session that only had a system prompt is no run.
             if not any(turn.role != "system" for turn in run.turns):
                 return

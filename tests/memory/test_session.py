@@ -391,6 +391,16 @@ def test_a_run_is_not_finished_twice_with_different_outcomes(memory: Memory) -> 
     assert memory.totals(namespace=NS).successes == 1
 
 
+@pytest.mark.parametrize("outcome", [{"success": "yes"}, {"reward": float("nan")}])
+def test_an_outcome_that_is_none_is_refused_with_the_name_of_the_run(memory: Memory, outcome: dict[str, Any]) -> None:
+    session = memory.session(id="parcel-7", namespace=NS)
+    session.record("get_order", {}, "delivered")
+    with pytest.raises(InputError, match="the run 'parcel-7' cannot be stored: "):
+        session.finish(**outcome)
+    session.finish(success=True)
+    assert [run.outcome.success for run in runs_in(memory)] == [True]
+
+
 def test_a_run_under_the_id_of_another_one_is_refused(memory: Memory) -> None:
     for tool in ("get_order", "get_user"):
         session = memory.session(id="same", namespace=NS)
