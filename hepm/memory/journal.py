@@ -163,7 +163,8 @@ class SessionFile:
     Attributes:
         stamp: Of its last write by this process; None if it is not on disk.
         turns: Those that it holds.
-        is_behind: Whether a crash would lose something: the last write failed, or chance decided something since.
+        is_behind: Whether the last write failed, so that a crash would lose something.
+        lacks_draw: Whether chance decided something since the last write.
     """
 
     def __init__(self, journal: Journal, namespace: str, id: str) -> None:
@@ -176,6 +177,7 @@ class SessionFile:
         self.stamp: Stamp | None = None
         self.turns: tuple[Turn, ...] = ()
         self.is_behind = False
+        self.lacks_draw = False
 
     def read(self) -> Kept | None:
         """What a crash left of the session; None if nothing."""
@@ -215,7 +217,7 @@ class SessionFile:
         # A client may send a conversation that branches off: later turns are written again.
         at = common(run.turns, self.turns)
         same_turns = at == len(run.turns) == len(self.turns)
-        if same_turns and parts <= self._parts and not self.is_behind:
+        if same_turns and parts <= self._parts and not self.lacks_draw:
             return
         part = replace(run, turns=run.turns[at:])
         if redactor is not None:
@@ -231,6 +233,7 @@ class SessionFile:
         if stamp is not None:
             self._parts |= parts
             self.turns = run.turns
+            self.lacks_draw = False
 
     def remove(self) -> None:
         """Delete it: the session is stored, or not to be. Storing it again, if that fails, changes nothing."""

@@ -162,7 +162,7 @@ class Session:
 
     @property
     def on_disk(self) -> bool:
-        """Whether all that must outlast a crash is on disk."""
+        """Whether the last write of what is recorded went well, so that a crash loses nothing."""
         return self._file is None or not self._file.is_behind
 
     @property
@@ -292,7 +292,7 @@ class Session:
     def _must_keep(self) -> None:
         """What chance decided is to be written, also where no turn is new."""
         if self._file is not None:
-            self._file.is_behind = True
+            self._file.lacks_draw = True
 
     def _show(
         self, text: str, lessons: Sequence[str] = (), named: Sequence[Suggestion] = (), *, calls: int = 0

@@ -72,6 +72,15 @@ def test_two_doors_and_a_restart_give_the_same_arm_and_other_stores_and_namespac
         assert arms(other) != drawn
 
 
+def test_an_arm_that_is_drawn_while_another_process_goes_on_with_the_session_is_no_failed_write(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm", holdout=0.5) as one, Memory.open(tmp_path / "m.hepm", holdout=0.5) as two:
+        left, gone_on = one.session(id="parcel-7"), two.session(id="parcel-7")
+        gone_on.hint(asked("get_order"))
+        left.hint(asked("get_order"))
+        assert left.moved
+        assert left.on_disk
+
+
 def test_a_control_is_told_nothing_and_recorded_and_a_session_with_memory_is_told(file: Path) -> None:  # noqa: F811
     with Memory.open(file, speak="weighed") as memory:
         for arm in (CONTROL, MEMORY):
