@@ -11,12 +11,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
 
 from hepm import Memory
 from hepm.cli.commands import GROUPS, app
+from hepm.types import PolicyName
 from tests.cli.chats import chat, chats, write
 from tests.faults.command import hepm, one_sentence, quick
 
@@ -307,7 +309,7 @@ def test_an_mcp_server_whose_input_is_closed_ends_without_a_word(store: Path) ->
 def test_a_misuse_is_told_in_the_words_of_the_command(store: Path) -> None:
     answer = quick("suggest", "--policy", "none", "--store", store)
     assert answer.err == (
-        "hepm: --policy: 'none' is not one of 'hybrid', 'adaptive', 'episodic', 'procedural'.\n"
+        f"hepm: --policy: 'none' is not one of {', '.join(map(repr, get_args(PolicyName)))}.\n"
         "Try `hepm suggest --help`.\n"
     )
 

@@ -1,6 +1,6 @@
 """Golden files: small sources in each format's layout, and the runs and rejections that reading them gives.
 
-    python -m tests.ingest.golden            # writes each expected.json anew; look at what changed before a commit
+    python -m tests.ingest.golden [NAME]...  # writes each expected.json anew; look at what changed before a commit
 
 golden/NAME/source holds the files, made up for these tests, golden/NAME/expected.json what is read from them. A file's
 name says what it shows. A new format needs a folder here and no test of its own.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -79,5 +80,5 @@ def _written_item(item: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    for name in CASES:
+    for name in sys.argv[1:] or CASES:
         (GOLDEN / name / "expected.json").write_text(_written(reading(name)), "utf-8")
