@@ -122,9 +122,9 @@ def read_object(raw: bytes, decode: Callable[[str], Any] = json.loads) -> Object
         raise InputError(f"the body holds more than {_MOST_COMMAS:,} commas: send less at once")
     try:
         # Some programs write a byte order mark, or UTF-16.
-        body = decode(raw.decode(json.detect_encoding(raw)))
+        body = decode(raw.decode(json.detect_encoding(raw), "surrogatepass"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the body is no JSON in UTF-8: {type(error).__name__}") from error
+        raise InputError(f"the body is no JSON: {error}") from error
     if not is_object(body):
         raise InputError("the body is no JSON object")
     return body
@@ -374,7 +374,8 @@ def _add_present(items: list[Object], place: int, present: str, placement: Place
     if placement == "message":
         items.append({"role": "developer", "content": present})
         return
-    key = _TEXTS.get(items[place].get("type", "message"), "")
+    # A message of Chat Completions has its text under one key, whatever else its client writes into it.
+    key = "content" if kind == "text" else _TEXTS.get(items[place].get("type", "message"), "")
     # Most chat templates take a user's message after results; where one refuses it, the proxy tries "tail".
     if (placement == "behind" and is_behind_results(items)) or not key:
         place = -1

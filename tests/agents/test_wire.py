@@ -160,6 +160,15 @@ def test_a_hint_in_a_response_is_added_once_and_every_item_stays(
     assert (sent.get("instructions") or "") == "\n\n".join([*filter(None, [before.get("instructions")]), *said])
 
 
+@pytest.mark.parametrize("kind", ["human", None])
+def test_a_hint_at_the_end_of_a_message_of_a_chat_stays_there_whatever_type_its_client_gave_it(
+    kind: str | None,
+) -> None:
+    body = {"messages": [{"role": "user", "content": "Weigh it.", "type": kind}]}
+    hinted = with_hint("chat", body, stable="", present=PRESENT, placement="tail")
+    assert [message["content"] for message in hinted["messages"]] == [f"Weigh it.\n\n{tagged(PRESENT)}"]
+
+
 def test_a_message_that_no_endpoint_takes_is_passed_on_as_it_is() -> None:
     for content in [5, {"text": "x"}, True, 1.5]:
         body = {"messages": [{"role": "user", "content": content}]}
