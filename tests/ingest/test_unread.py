@@ -36,6 +36,19 @@ def test_half_a_character_in_an_argument_is_replaced_and_rejects_no_run(tmp_path
     assert call.arguments == {"crate": "a?b"}
 
 
+def test_a_result_of_the_ai_sdk_without_a_value_stops_no_ingest(tmp_path: Path):
+    # A tool that returns undefined: JSON.stringify drops the key.
+    call = {"type": "tool-call", "toolCallId": "c1", "toolName": "weigh", "input": {"crate": 7}}
+    result = {"type": "tool-result", "toolCallId": "c1", "toolName": "weigh", "output": {"type": "json"}}
+    messages = [
+        {"role": "user", "content": "Weigh crate 7."},
+        {"role": "assistant", "content": [call]},
+        {"role": "tool", "content": [result]},
+    ]
+    [read] = read_one(write(tmp_path / "a.json", {"messages": messages})).calls()
+    assert (read.name, read.error) == ("weigh", False)
+
+
 def test_a_file_from_which_nothing_is_stored_is_given_a_reason(tmp_path: Path):
     span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "GET /crates", "attributes": []}
     write(tmp_path / "a.json", {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})

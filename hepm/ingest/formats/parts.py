@@ -369,7 +369,7 @@ def _part_of_result(part: Any) -> str | None:
         text = part_text(part)
     elif kind in _RESULTS:
         text = result_text(value_at(_inside(part, kind), _RESULT))
-    elif kind == "json":
+    elif kind == "json" and "json" in part:
         text = as_text(part["json"])
     elif kind in _SILENT:
         text = ""
