@@ -16,7 +16,7 @@ import numpy as np
 
 from hepm.graph.delta import COLUMNS, RunRecord
 from hepm.graph.lessons.rows import LessonRow, Reported, from_record
-from hepm.graph.rows import RecordParser, batches, read_each
+from hepm.graph.rows import Aliases, RecordParser, TextVectors, batches, read_each
 from hepm.graph.sqlite.store import SQLiteStore
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import of_size
@@ -143,6 +143,11 @@ def _add_runs(
 ) -> Iterator[Finding]:
     """Add the runs of a store, as their records say, to the second one; what is wrong with the records."""
     aliases = store.marks(namespace=namespace).aliases
+
+    def replay_named(records: Sequence[str], _: Aliases = aliases) -> tuple[Sequence[RunRecord], TextVectors]:
+        """The runs under the names of this store: the second one knows no aliases, and takes runs back, too."""
+        return replay(records, aliases)
+
     header = store.header
     total = store.totals(namespace=namespace).trajectories
     on_progress(0, total)
@@ -158,7 +163,7 @@ def _add_runs(
                 # A record is read again only where a shorter run of its task comes. Tools are described elsewhere.
                 record = "" if header.counting == "all" else run.record
                 sound.append(run._replace(record=record, tools=()))
-        beside.add(sound, {}, namespace=namespace, replay=replay)
+        beside.add(sound, {}, namespace=namespace, replay=replay_named)
         done += len(batch)
         on_progress(done, total)
 

@@ -242,3 +242,11 @@ def test_where_the_shortest_run_counts_an_alias_is_no_damage(tmp_path: Path) -> 
         assert memory.examine() == []
         memory.rebuild()
         assert memory.examine() == []
+
+
+def test_where_the_shortest_run_counts_and_came_long_after_another_an_alias_is_no_damage(tmp_path: Path) -> None:
+    others = [trajectory(f"r{number}", "c", task=str(number)) for number in range(500)]
+    with Memory(SQLiteStore(tmp_path / "runs.hepm", counting="shortest")) as memory:
+        memory.ingest([trajectory("long", "a", "b", task="t"), *others, trajectory("short", "b", task="t")])
+        memory.tools.add_alias("b", "c")
+        assert memory.examine() == []
