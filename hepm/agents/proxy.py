@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hepm.agents import wire
+from hepm.agents.daemons import Daemons
 from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
@@ -124,14 +125,14 @@ class Proxy:
         self._lists = ToolLists(runs, shortlist)
         # By the address of a proxy on the way; "" for none. No client is above them, which would keep cookies.
         self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}
-        self._asking = ThreadPoolExecutor(4, thread_name_prefix="hepm-hint")
+        self._asking = Daemons(4, "hepm-hint")  # an embedder or a store that does not answer holds a hint up
         self._recording = ThreadPoolExecutor(1, thread_name_prefix="hepm-record")
 
     async def close(self) -> None:
         """Finish recording, and close the connections."""
         await asyncio.to_thread(self._runs.wait_recorded)
         self._recording.shutdown(wait=False)
-        self._asking.shutdown(wait=False)
+        self._asking.shutdown()
         for transport in self._transports.values():
             await transport.aclose()
 
