@@ -275,9 +275,8 @@ class Proxy:
         async def record() -> None:
             is_read = reply.status_code < 300 and size <= _MAX_COPY
             recorded = self._end(exchange, kind, copy if is_read else ())
-            if (
-                exchange.api == "responses" and recorded is not None
-            ):  # the next request names this reply by its id alone
+            # The next request names this reply by its id alone.
+            if exchange.api == "responses" and recorded is not None:
                 await asyncio.wait({asyncio.wrap_future(recorded)}, timeout=self._hint_s)
 
         await send({"type": "http.response.start", "status": reply.status_code, "headers": headers.raw})
