@@ -89,7 +89,8 @@ def figures(bench: Bench, folder: Path, url: str) -> Any:
         return found["rounds"]
     del found["paid_before"]
     for arm in found["arms"].values():
-        del arm["measures"]["memory_ms"]
+        for measures in (arm["measures"], *(arm.get("sessions") or ())):
+            del measures["memory_ms"]
     return found
 
 
