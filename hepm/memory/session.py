@@ -590,6 +590,8 @@ class Session:
         messages: Messages | None = None,
     ) -> None:
         """`finish` without blocking the event loop."""
+        if messages is not None:
+            messages = [*messages]  # the conversation may go on meanwhile
         await asyncio.to_thread(self._store, success, reward, messages)
 
     def _finished(self, success: bool | None, reward: float | None, messages: Messages | None) -> Trajectory:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from threading import Event, get_ident
 from typing import Any
 
 import numpy as np
@@ -524,6 +524,22 @@ def test_an_async_session_is_the_same(memory: Memory) -> None:
 
     asyncio.run(main())
     assert {run.id: run.outcome.success for run in runs_in(memory)} == {"finished": True, "left": None, "raised": None}
+
+
+def test_the_messages_of_a_finished_session_are_read_before_others_go_on(memory: Memory) -> None:
+    readers: set[int] = set()
+
+    class Conversation(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            readers.add(get_ident())
+            return super().__iter__()
+
+    async def main() -> None:
+        async with memory.session(task="broken", namespace=NS) as session:
+            await session.afinish(success=True, messages=Conversation(asked("get_order")))
+
+    asyncio.run(main())
+    assert readers == {get_ident()}
 
 
 def test_an_async_session_that_is_cancelled_keeps_its_run(memory: Memory) -> None:
