@@ -104,7 +104,9 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
             return denied
         try:
             with run.calling(request.tool_call["id"], interrupts=(GraphBubbleUp,)):
-                return _noted(run, request, await handler(request))
+                result = await handler(request)
+                # The run may be busy with a hint of another branch, which a model can take seconds for.
+                return await asyncio.to_thread(_noted, run, request, result)
         except BaseException:
             await asyncio.to_thread(self._runs.end, run)
             raise
