@@ -361,11 +361,11 @@ def _responses_with_hint(body: Object, front: list[str], present: str, placement
     if front:
         body["instructions"] = "\n\n".join(filter(None, [instructions, *front]))
     if present:
-        body["input"] = items_of(body)
-        place = len(body["input"]) - 1
-        if body["input"][place].get("role") == "assistant":
+        items = body["input"] = items_of(body)
+        place = len(items) - 1
+        if items and items[place].get("role") == "assistant":
             place = -1
-        _add_present(body["input"], place, present, placement, "input_text")
+        _add_present(items, place, present, placement, "input_text")
     return True
 
 
@@ -375,9 +375,11 @@ def _add_present(items: list[Object], place: int, present: str, placement: Place
         items.append({"role": "developer", "content": present})
         return
     # A message of Chat Completions has its text under one key, whatever else its client writes into it.
-    key = "content" if kind == "text" else _TEXTS.get(items[place].get("type", "message"), "")
+    key = "content"
+    if kind != "text" and items:
+        key = _TEXTS.get(items[place].get("type", "message"), "")
     # Most chat templates take a user's message after results; where one refuses it, the proxy tries "tail".
-    if (placement == "behind" and is_behind_results(items)) or not key:
+    if (placement == "behind" and items and is_behind_results(items)) or not key:
         place = -1
     _append(items, place, tagged(present), key, kind)
 

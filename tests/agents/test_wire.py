@@ -319,3 +319,12 @@ def test_what_only_the_last_event_of_a_response_holds_is_read() -> None:
     last = {"type": "response.completed", "response": {"id": "r", "output": [item]}}
     reply = read_reply("responses", "text/event-stream", b"data: %b\n\n" % json.dumps(last).encode())
     assert (reply.id, [call["function"]["name"] for call in reply.messages[0]["tool_calls"]]) == ("r", ["find"])
+
+
+@pytest.mark.parametrize("placement", ["tail", "behind", "message", "system"])
+@pytest.mark.parametrize("given_input", [{}, {"input": []}, {"input": None}])
+def test_a_response_that_is_asked_for_without_items_has_its_hint_all_the_same(given_input: Any, placement: Any) -> None:
+    body = {"prompt": {"id": "pmpt_1"}, "store": False, **given_input}
+    sent = with_hint("responses", body, stable=STABLE, present=PRESENT, placement=placement)
+    assert json.dumps(sent).count("refund") == 1
+    assert sent["prompt"] == {"id": "pmpt_1"}
