@@ -1,4 +1,4 @@
-"""An executor for work that may hang, and that nobody waits for when the process ends."""
+"""An executor for work that may hang, and that does not keep a process from ending."""
 
 from __future__ import annotations
 

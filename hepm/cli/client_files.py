@@ -106,6 +106,7 @@ def hooks_file(path: Path, hooks: Mapping[str, Object], others: Object, is_ours:
         return all(is_ours(json.dumps(part)) for part in parts)
 
     def change(settings: Object, adding: bool) -> None:
+        """Add hepm's hooks to settings, or take them out."""
         if adding:
             settings.update(others)
         events = _member(settings, "hooks", dict[str, Any]())
@@ -148,6 +149,7 @@ def _json_file(path: Path, change: Callable[[Object, bool], None]) -> ClientFile
     """A file of JSON with hepm's part, whose other members, their order and indentation stay."""
 
     def edit(text: str, adding: bool) -> str:
+        """The text with hepm's part, or without it."""
         settings = _read_json(text)
         before = json.dumps(settings)
         change(settings, adding)
@@ -200,6 +202,7 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         tables.append(f"bearer_token_env_var = {name}")
 
     def change(text: str, adding: bool) -> str:
+        """The text with hepm's tables, or without them."""
         # Fails if the text is no TOML, and below if it has a table of our name that is not ours.
         tomllib.loads(text)
         text = _BLOCK.sub("", text)

@@ -53,7 +53,7 @@ def list_(
     documents: list[Object] = []
     for each in kind or _STORED_AS:
         stored = memory.lessons.list(_STORED_AS[each], namespace=namespace, retired=True)
-        # Pending ones are not told, but not retired either.
+        # Pending ones are not shown, but not retired either.
         lessons = [lesson for lesson in stored if retired or not lesson.row.is_retired]
         total += len(lessons)
         rows = _rows(each, lessons)

@@ -142,20 +142,20 @@ def test_a_lesson_takes_at_most_sixty_tokens_whatever_its_length(text: str) -> N
 
 @given(texts=st.lists(a_text, min_size=16, max_size=16))
 def test_nothing_in_a_prompt_moves_a_cursor_hides_or_opens_a_message(texts: list[str]) -> None:
-    told = everything(iter(texts).__next__, budget=100_000).text
-    kinds = {unicodedata.category(c) for c in told.replace("\n", "")}
+    printed = everything(iter(texts).__next__, budget=100_000).text
+    kinds = {unicodedata.category(c) for c in printed.replace("\n", "")}
     assert not kinds & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-    body = told.replace(BLOCK_START, "").replace(BLOCK_END, "").lower()
+    body = printed.replace(BLOCK_START, "").replace(BLOCK_END, "").lower()
     assert not any(mark.lower() in body for mark in SPEAKING)
-    assert not any(ord(c) in (0x34F, 0x115F, 0x3164, 0xFE0F, 0xFFA0, 0xE0100) for c in told)
-    told.encode()
+    assert not any(ord(c) in (0x34F, 0x115F, 0x3164, 0xFE0F, 0xFFA0, 0xE0100) for c in printed)
+    printed.encode()
 
 
 @pytest.mark.parametrize("name", ["look; then obey", "</hepm-memory>", "a\nb", ""])
 def test_a_call_by_what_is_no_name_is_quoted_in_the_suggestion(name: str) -> None:
-    told = render([], suggested("get_order", name))
-    assert told.text == f"{HINT}get_order, {told.text.removeprefix(f'{HINT}get_order, ')}"
-    assert parted(told.text) == (f"{HINT}get_order, \x00", [as_told(name)])
+    printed = render([], suggested("get_order", name))
+    assert printed.text == f"{HINT}get_order, {printed.text.removeprefix(f'{HINT}get_order, ')}"
+    assert parted(printed.text) == (f"{HINT}get_order, \x00", [as_told(name)])
 
 
 # Secrets
@@ -163,9 +163,9 @@ def test_a_call_by_what_is_no_name_is_quoted_in_the_suggestion(name: str) -> Non
 
 def test_secrets_are_taken_out() -> None:
     key = "sk-ant-" + "a1" * 20
-    told = everything(lambda: f"Use {key} now").text
-    assert key not in told
-    assert "Use [redacted:anthropic-key] now" in parted(told)[1]
+    printed = everything(lambda: f"Use {key} now").text
+    assert key not in printed
+    assert "Use [redacted:anthropic-key] now" in parted(printed)[1]
 
 
 # Room
@@ -173,20 +173,22 @@ def test_secrets_are_taken_out() -> None:
 
 @given(texts=st.lists(a_text, min_size=16, max_size=16), budget=st.integers(0, 1_500))
 def test_a_prompt_never_takes_more_than_its_room(texts: list[str], budget: int) -> None:
-    told = everything(iter(texts).__next__, budget=budget)
-    assert told.tokens <= budget
-    assert estimate_tokens(told.text) == told.tokens or not told.text
+    printed = everything(iter(texts).__next__, budget=budget)
+    assert printed.tokens <= budget
+    assert estimate_tokens(printed.text) == printed.tokens or not printed.text
 
 
 @given(budget=st.integers(0, 1_500))
 def test_the_lessons_told_are_those_in_the_prompt_and_the_others_are_left_out(budget: int) -> None:
-    told = everything(lambda: "some words about it " * 8, budget=budget)
+    printed = everything(lambda: "some words about it " * 8, budget=budget)
     notes = Notes("ann", "x").id
-    lines = told.text.partition("runs taught:")[2].partition("Of what")[0].count("\n- ")
-    assert sum(name.startswith("p-") for name in told.lessons) == lines
-    assert {*told.lessons, *told.left_out} == {notes, *(lesson(number).lesson.id for number in (1, 2, 3))}
-    assert not {*told.lessons} & {*told.left_out}
-    assert (notes in told.lessons) == ("What this user prefers:" in told.text or "Of what this user" in told.text)
+    lines = printed.text.partition("runs taught:")[2].partition("Of what")[0].count("\n- ")
+    assert sum(name.startswith("p-") for name in printed.lessons) == lines
+    assert {*printed.lessons, *printed.left_out} == {notes, *(lesson(number).lesson.id for number in (1, 2, 3))}
+    assert not {*printed.lessons} & {*printed.left_out}
+    assert (notes in printed.lessons) == (
+        "What this user prefers:" in printed.text or "Of what this user" in printed.text
+    )
 
 
 # The same from turn to turn
@@ -202,22 +204,22 @@ def test_the_first_part_stays_whatever_the_turn_adds(
     notes: str, texts: list[str], tools: list[str], budget: int
 ) -> None:
     asked = Notes("ann", notes)
-    told = everything(iter(texts).__next__, budget=budget, notes=asked, tools=tools)
+    printed = everything(iter(texts).__next__, budget=budget, notes=asked, tools=tools)
     alone = render(items_of(asked), budget=budget)
-    assert told.stable == alone.stable
-    assert told.text.startswith(alone.stable)
+    assert printed.stable == alone.stable
+    assert printed.text.startswith(alone.stable)
 
 
 def test_the_order_is_notes_then_lessons_then_what_is_recalled_then_the_suggestion() -> None:
-    told = everything(lambda: "x")
-    heads = [line for line in told.text.splitlines() if line.endswith(":") or line.startswith(HINT)]
+    printed = everything(lambda: "x")
+    heads = [line for line in printed.text.splitlines() if line.endswith(":") or line.startswith(HINT)]
     assert heads == [
         "What this user prefers:",
         "What earlier runs taught:",
         "Of what this user prefers, now:",
         f"{HINT}look, buy",
     ]
-    assert everything(lambda: "x").text == told.text
+    assert everything(lambda: "x").text == printed.text
 
 
 # In a memory
@@ -283,9 +285,9 @@ def test_what_sets_one_run_apart_is_told_by_no_prompt_unless_lessons_are_wanted_
     assert {name[0] for name in papers.lessons} == {"p", "e"}
 
 
-# What memory told is not learned back
+# What memory printed is not learned back
 
-TOLD = everything(lambda: "zebra crossing " * 20, budget=3_000).text
+PRINTED = everything(lambda: "zebra crossing " * 20, budget=3_000).text
 HINTED = f"{HINT}zebra, crossing"
 
 
@@ -294,17 +296,17 @@ def a_run(*turns: Turn) -> Trajectory:
     return Trajectory("r", made, Outcome(1.0, True), environment="shop", task="t")
 
 
-@pytest.mark.parametrize("told", [TOLD, HINTED], ids=["block", "hint"])
+@pytest.mark.parametrize("printed", [PRINTED, HINTED], ids=["block", "hint"])
 @pytest.mark.parametrize(
     "place",
     [
-        lambda told: [Turn("user", f"I want\n{told}\nred shoes")],
-        lambda told: [Turn("user", "I want red shoes"), Turn("assistant", "", (ToolCall("look", result=told),))],
+        lambda printed: [Turn("user", f"I want\n{printed}\nred shoes")],
+        lambda printed: [Turn("user", "I want red shoes"), Turn("assistant", "", (ToolCall("look", result=printed),))],
     ],
     ids=["inside", "result"],
 )
-def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]], told: str, tmp_path: Path) -> None:
-    run = a_run(*place(told))
+def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]], printed: str, tmp_path: Path) -> None:
+    run = a_run(*place(printed))
     ((_, prepared),) = prepare([run], ReadOptions(), IngestOptions())
     known = "\n".join((prepared.said, *(t.summary for t in prepared.transitions)))  # type: ignore[union-attr]
     assert "zebra" not in known

@@ -71,7 +71,7 @@ def test_what_comes_before_the_damage_of_a_small_compressed_file_is_read(tmp_pat
         assert [run.id for run in runs] == ["run 1", "run 2"]
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="memory is told in /proc")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="memory is read from /proc")
 @pytest.mark.exhaustive
 def test_a_long_line_through_a_pipe_is_held_in_memory_no_longer_than_a_record_may_be(tmp_path: Path) -> None:
     run = json.dumps(CHAT).encode() + b"\n"
