@@ -12,10 +12,10 @@ import click
 from hepm.cli.commands import command, find_command
 from hepm.cli.config import TABLES, VARIABLES, ConfigFile
 from hepm.cli.model import dry_run_option, model_options
-from hepm.cli.options import json_option, place_options, yes_option
+from hepm.cli.options import format_option, json_option, place_options, yes_option
 from hepm.cypher import NamedQuery, questions
 from hepm.lab.bench.arms import ARMS
-from hepm.lab.papers import PAPERS, STATES, find_paper
+from hepm.lab.papers import PAPERS, find_paper
 from hepm.settings import settings_of
 
 DOCS = Path(__file__).parent
@@ -33,14 +33,15 @@ BLOCK = re.compile(r"(<!-- made from the code: ([\w ]+) -->\n).*?(<!-- end -->)"
 
 def config_table() -> str:
     """The keys of `hepm.toml` as a table."""
-    lines = ["| Key | | Value | Default |", "|---|---|---|---|"]
+    lines = ["| Key | | Default |", "|---|---|---|"]
     for prefix, table in {"": ConfigFile, **TABLES}.items():
         defaults: Any = table()
         for name, setting in settings_of(table).items():
             default = getattr(defaults, name)
             shown = "" if default in (None, (), {}) else f"`{_toml(default)}`"
             key = f"`{prefix}.{name}`" if prefix else f"`{name}`"
-            lines.append(f"| {key} | {setting.help} | {setting.allowed} | {shown} |")
+            choices = f" {setting.allowed.capitalize()}." if setting.allowed.startswith("one of") else ""
+            lines.append(f"| {key} | {setting.help}{choices} | {shown} |")
     return "\n".join(lines) + "\n"
 
 
@@ -61,21 +62,22 @@ def variable_table() -> str:
 
 def question_table(*, of_lessons: bool) -> str:
     """The questions of the library about the graph, or about lessons, as a table."""
-    lines = ["| Question | Asks | Parameters |", "|---|---|---|"]
+    lines = ["| Question | Asks |", "|---|---|"]
     for question in questions().values():
         if bool(LESSON_LABEL.search(question.text)) == of_lessons:
             star = " ★" if question.picture else ""
-            lines.append(f"| `{question.name}`{star} | {question.asks} | {_parameters_of(question)} |")
+            parameters = _parameters_of(question)
+            lines.append(f"| `{question.name}`{star} | {question.asks}{f' ({parameters})' if parameters else ''} |")
     return "\n".join(lines) + "\n"
 
 
 def _parameters_of(question: NamedQuery) -> str:
-    """`tool`, `limit` = 20; the namespace, which all of them have, is left out."""
+    """`tool`, `runs=5`; the namespace and the limit, which the page describes for all, are left out."""
     shown: list[str] = []
     for parameter in question.parameters:
-        if parameter.name != "namespace":
-            default = "" if parameter.default is None else f" = {parameter.default}"
-            shown.append(f"`{parameter.name}`{default}")
+        if parameter.name not in ("namespace", "limit"):
+            default = "" if parameter.default is None else f"={parameter.default}"
+            shown.append(f"`{parameter.name}{default}`")
     return ", ".join(shown)
 
 
@@ -88,16 +90,15 @@ def arm_table() -> str:
 
 def paper_table() -> str:
     """All tables and figures of the papers with their state."""
-    lines = ["| Paper | | Shows | State |", "|---|---|---|---|"]
+    parts: list[str] = []
     for paper in map(find_paper, PAPERS):
+        lines = [f"**{paper.title}**, `hepm papers {paper.name}`", "", "| | Shows | State |", "|---|---|---|"]
         for table in paper.tables:
-            state = STATES[table.state]
-            if table.state == "model":
-                state += f": `hepm papers {paper.name} --table {table.name}`"
-            if table.by:
-                state += f"{'; ' if table.state == 'model' else ': '}{table.by}"
-            lines.append(f"| {paper.title} | {table.printed_name} | {table.title} | {state} |")
-    return "\n".join(lines) + "\n"
+            option = f"`--table {table.name}`" if table.state == "model" else "no" if table.state == "cannot" else ""
+            state = ": ".join(part for part in (option, table.by) if part)
+            lines.append(f"| {table.printed_name} | {table.title} | {state} |")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
 
 
 @command("shared")
@@ -106,17 +107,18 @@ def paper_table() -> str:
 @model_options
 @dry_run_option
 @yes_option
+@format_option
 def shared(**options: Any) -> None:
     """The options that mean the same in every command that has them."""
 
 
 def shared_table() -> str:
-    """The options that many commands share, as a table."""
-    return _table_of(shared, shared.params)
+    """The options that many commands share."""
+    return _list_of(shared, shared.params)
 
 
 def option_table(name: str) -> str:
-    """The help of a command, such as `hepm lesson list`, and its options as a table; shared ones by name below it."""
+    """The help of a command, such as `hepm lesson list`, and its options; shared ones by name below it."""
     first, *rest = name.split()[1:]
     called = find_command(first)
     for word in rest:
@@ -127,21 +129,21 @@ def option_table(name: str) -> str:
     of_many = [parameter for parameter in called.params if _meaning_of(parameter) in meanings]
     parts = [f"{' '.join(part.split())}\n" for part in (called.help or "").split("\n\n")]
     if own:
-        parts.append(_table_of(called, own))
+        parts.append(_list_of(called, own))
     if of_many:
         names = " ".join(f"`{parameter.opts[0]}`" for parameter in of_many)
         parts.append(f"[Shared](#options-that-commands-share): {names}\n")
     return "\n".join(parts)
 
 
-def _table_of(called: click.Command, parameters: list[click.Parameter]) -> str:
+def _list_of(called: click.Command, parameters: list[click.Parameter]) -> str:
     context = click.Context(called)
-    lines = ["| Option | |", "|---|---|"]
+    lines: list[str] = []
     for parameter in parameters:
         name = f"`{parameter.make_metavar(context)}`"
         if isinstance(parameter, click.Option):
             name = _names_of(parameter, context)
-        lines.append(f"| {name} | {_meaning_of(parameter)} |")
+        lines.append(f"- {name}: {_meaning_of(parameter)}")
     return "\n".join(lines) + "\n"
 
 
@@ -149,7 +151,7 @@ def _names_of(option: click.Option, context: click.Context) -> str:
     """`--store TEXT`, `-s`."""
     long, *others = sorted([*option.opts, *option.secondary_opts], key=lambda name: not name.startswith("--"))
     value = "" if option.is_flag else " " + option.make_metavar(context).removesuffix(" RANGE")
-    return ", ".join([f"`{long}{value}`", *(f"`{other}`" for other in others)]).replace("|", "\\|")
+    return ", ".join([f"`{long}{value}`", *(f"`{other}`" for other in others)])
 
 
 def _meaning_of(option: click.Parameter) -> str:
@@ -166,7 +168,7 @@ def _meaning_of(option: click.Parameter) -> str:
     others += [f"{config}` in `hepm.toml"] if config else []
     if others:
         sentences.append(f"Also: {', '.join(f'`{other}`' for other in others)}.")
-    return " ".join(sentences).replace("|", "\\|")
+    return " ".join(sentences)
 
 
 def part_of(name: str) -> str:

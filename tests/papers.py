@@ -63,9 +63,9 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    """The rows of the table on the four papers."""
+    """The rows of the tables on the four papers."""
     part = PAGE.read_text("utf-8").partition("## The four papers")[2].partition("\n## ")[0]
-    lines = [line for line in part.splitlines() if line.startswith("|")][2:]
+    lines = [line for line in part.splitlines() if line.startswith("| ") and not line.startswith("| Element |")]
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return [Row(element, place, tuple(NAME.findall(where))) for element, place, where, _ in cells]
 
