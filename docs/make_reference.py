@@ -31,17 +31,17 @@ LESSON_LABEL = re.compile(r":(?:Experience|Principle|Notes|Lesson|Showing|Concep
 BLOCK = re.compile(r"(<!-- made from the code: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def config_table() -> str:
-    """The keys of `hepm.toml` as a table."""
-    lines = ["| Key | | Default |", "|---|---|---|"]
+def config_keys() -> str:
+    """The keys of `hepm.toml`, each with its default."""
+    lines: list[str] = []
     for prefix, table in {"": ConfigFile, **TABLES}.items():
         defaults: Any = table()
         for name, setting in settings_of(table).items():
             default = getattr(defaults, name)
-            shown = "" if default in (None, (), {}) else f"`{_toml(default)}`"
             key = f"`{prefix}.{name}`" if prefix else f"`{name}`"
             choices = f" {setting.allowed.capitalize()}." if setting.allowed.startswith("one of") else ""
-            lines.append(f"| {key} | {setting.help}{choices} | {shown} |")
+            shown = "" if default in (None, (), {}) else f" Default: `{_toml(default)}`."
+            lines.append(f"- {key}: {setting.help}{choices}{shown}")
     return "\n".join(lines) + "\n"
 
 
@@ -54,20 +54,19 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def variable_table() -> str:
-    """The environment variables as a table."""
-    lines = ["| Variable | |", "|---|---|", *(f"| `{name}` | {meaning} |" for name, meaning in VARIABLES.items())]
-    return "\n".join(lines) + "\n"
+def variables() -> str:
+    """The environment variables."""
+    return "\n".join(f"- `{name}`: {meaning}" for name, meaning in VARIABLES.items()) + "\n"
 
 
-def question_table(*, of_lessons: bool) -> str:
-    """The questions of the library about the graph, or about lessons, as a table."""
-    lines = ["| Question | Asks |", "|---|---|"]
+def question_list(*, of_lessons: bool) -> str:
+    """The questions of the library about the graph, or about lessons."""
+    lines: list[str] = []
     for question in questions().values():
         if bool(LESSON_LABEL.search(question.text)) == of_lessons:
             star = " ★" if question.picture else ""
             parameters = _parameters_of(question)
-            lines.append(f"| `{question.name}`{star} | {question.asks}{f' ({parameters})' if parameters else ''} |")
+            lines.append(f"- `{question.name}`{star}: {question.asks}{f' ({parameters})' if parameters else ''}")
     return "\n".join(lines) + "\n"
 
 
@@ -81,22 +80,20 @@ def _parameters_of(question: NamedQuery) -> str:
     return ", ".join(shown)
 
 
-def arm_table() -> str:
-    """The arms of `hepm bench` as a table."""
-    lines = ["| Arm | What the agent is shown, or does |", "|---|---|"]
-    lines += [f"| `{arm.name}` | {arm.about} |" for arm in ARMS.values()]
-    return "\n".join(lines) + "\n"
+def arms() -> str:
+    """The arms of `hepm bench`: what the agent is shown, or does."""
+    return "\n".join(f"- `{arm.name}`: {arm.about}" for arm in ARMS.values()) + "\n"
 
 
-def paper_table() -> str:
+def tables_of_papers() -> str:
     """All tables and figures of the papers with their state."""
     parts: list[str] = []
     for paper in map(find_paper, PAPERS):
-        lines = [f"**{paper.title}**, `hepm papers {paper.name}`", "", "| | Shows | State |", "|---|---|---|"]
+        lines = [f"**{paper.title}**, `hepm papers {paper.name}`", ""]
         for table in paper.tables:
-            option = f"`--table {table.name}`" if table.state == "model" else "no" if table.state == "cannot" else ""
-            state = ": ".join(part for part in (option, table.by) if part)
-            lines.append(f"| {table.printed_name} | {table.title} | {state} |")
+            name = f"`--table {table.name}`" if table.state == "model" else table.printed_name
+            by = f"no: {table.by}" if table.state == "cannot" else table.by
+            lines.append(f"- {name}: {table.title}{f' ({by})' if by else ''}")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
@@ -112,12 +109,12 @@ def shared(**options: Any) -> None:
     """The options that mean the same in every command that has them."""
 
 
-def shared_table() -> str:
+def shared_options() -> str:
     """The options that many commands share."""
     return _list_of(shared, shared.params)
 
 
-def option_table(name: str) -> str:
+def command_help(name: str) -> str:
     """The help of a command, such as `hepm lesson list`, and its options; shared ones by name below it."""
     first, *rest = name.split()[1:]
     called = find_command(first)
@@ -173,16 +170,16 @@ def _meaning_of(option: click.Parameter) -> str:
 
 def part_of(name: str) -> str:
     """The part of a page with this name."""
-    tables = {
-        "config": config_table,
-        "shared options": shared_table,
-        "variables": variable_table,
-        "arms": arm_table,
-        "tables of papers": paper_table,
-        "questions": partial(question_table, of_lessons=False),
-        "questions about lessons": partial(question_table, of_lessons=True),
+    parts = {
+        "config": config_keys,
+        "shared options": shared_options,
+        "variables": variables,
+        "arms": arms,
+        "tables of papers": tables_of_papers,
+        "questions": partial(question_list, of_lessons=False),
+        "questions about lessons": partial(question_list, of_lessons=True),
     }
-    return tables[name]() if name in tables else option_table(name)
+    return parts[name]() if name in parts else command_help(name)
 
 
 def made(text: str) -> str:
