@@ -10,6 +10,8 @@ from typing import NamedTuple
 TESTS = Path(__file__).parent
 PAGE = TESTS.parent / "docs" / "understand/papers.md"
 NAME = re.compile(r"`(hepm(?:\.\w+)+)`")
+ROW = re.compile(r"- \*\*(?P<element>.+?)\*\*(?: \((?P<place>.+?)\))?: (?P<where>(?:`[^`]+`(?:, )?)*)")
+"""`- **Element** (place): names of what implements it. Departure.`"""
 
 
 BY_BEHAVIOUR = {
@@ -63,11 +65,10 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    """The rows of the tables on the four papers."""
+    """The rows of the lists on the four papers."""
     part = PAGE.read_text("utf-8").partition("## The four papers")[2].partition("\n## ")[0]
-    lines = [line for line in part.splitlines() if line.startswith("| ") and not line.startswith("| Element |")]
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return [Row(element, place, tuple(NAME.findall(where))) for element, place, where, _ in cells]
+    found = [ROW.match(line) for line in part.splitlines() if line.startswith("- ")]
+    return [Row(row["element"], row["place"] or "", tuple(NAME.findall(row["where"]))) for row in found if row]
 
 
 def uncovered() -> Iterator[Row]:
