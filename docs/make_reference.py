@@ -28,7 +28,8 @@ PAGES = (
 )
 """The pages with parts that are made from the code."""
 LESSON_LABEL = re.compile(r":(?:Experience|Principle|Notes|Lesson|Showing|Concept|User)\b")
-BLOCK = re.compile(r"(<!-- made from the code: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(?:^## (hepm [\w ]+)\n\n)?<!-- made(?:: ([\w ]+))? -->\n.*?<!-- end -->", re.DOTALL | re.MULTILINE)
+"""A part that is made, by its name, or by the command that the heading before it names."""
 
 
 def config_keys() -> str:
@@ -184,7 +185,12 @@ def part_of(name: str) -> str:
 
 def made(text: str) -> str:
     """A page with its marked parts made anew."""
-    return BLOCK.sub(lambda block: block[1] + part_of(block[2]) + block[3], text)
+    return BLOCK.sub(_made_block, text)
+
+
+def _made_block(block: re.Match[str]) -> str:
+    head, marker, _ = block[0].partition(" -->\n")
+    return head + marker + part_of(block[2] or block[1]) + "<!-- end -->"
 
 
 def pages() -> dict[Path, str]:
