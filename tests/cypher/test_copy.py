@@ -297,3 +297,15 @@ def test_without_the_engine_the_sentence_names_the_extra_and_the_rest_works(file
         )  # fmt: skip
         assert done.returncode == status, done.stderr
         assert said in done.stderr
+
+
+@pytest.mark.parametrize("chosen", [{"user": "ann"}, {"trajectory": "r3"}])
+def test_no_copy_holds_a_run_that_was_forgotten(file: Path, chosen: dict[str, str]):
+    with Memory.open(file) as memory:
+        memory.ingest([trajectory("r3", "a", "b", user="ann", goal="lost in Quito")], namespace=NS)
+        assert memory.cypher("MATCH (t:Trajectory {id: 'r3'}) RETURN count(t)").rows == ((1,),)
+        assert any(b"Quito" in copy.read_bytes() for copy in folder_of(file).iterdir())
+        assert memory.forget(**chosen, namespace=NS, dry_run=True) == ["r3"]
+        assert len(copies(file)) == 1
+        assert memory.forget(**chosen, namespace=NS) == ["r3"]
+    assert not folder_of(file).exists()

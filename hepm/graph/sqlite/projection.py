@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hepm.cypher.model import EDGE_SUMMARIES, TABLES, Table
+from hepm.errors import StoreError
 
 if TYPE_CHECKING:
     from hepm.cypher.engines import Projection
@@ -26,8 +29,23 @@ def open_copy(store: SQLiteStore) -> Projection:
     # A store that was restored or made anew in the same place is another file.
     file = store.path.stat()
     state = repr((file.st_ino, file.st_mtime_ns, store.header))
-    folder = store.path.with_name(store.path.name + FOLDER)
-    return open_projection(folder, state, lambda: model_tables(store))
+    return open_projection(_folder(store), state, lambda: model_tables(store))
+
+
+def drop_copy(store: SQLiteStore) -> None:
+    """Delete the copy, and one that is being built; the next query builds it anew.
+
+    Raises:
+        StoreError: a part of it is still there.
+    """
+    folder = _folder(store)
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        raise StoreError(f"{folder} may still hold what was forgotten, and cannot be deleted: delete it by hand.")
+
+
+def _folder(store: SQLiteStore) -> Path:
+    return store.path.with_name(store.path.name + FOLDER)
 
 
 def model_tables(store: SQLiteStore) -> Iterator[tuple[Table, Iterator[Sequence[object]]]]:

@@ -15,7 +15,9 @@ from hepm.graph.delta import Names
 from hepm.graph.rows import (
     Counting,
     Header,
+    RecordParser,
     Row,
+    Selection,
     TextVectors,
     Values,
     Vectors,
@@ -159,6 +161,20 @@ class SQLiteStore(Store):
                     yield db.execute(self._statements[name], values)
             finally:
                 db.execute("ROLLBACK")
+
+    def forget(
+        self, selection: Selection, *, namespace: str, replay: RecordParser, embedder: str | None = None
+    ) -> list[str]:
+        """Forget, and delete the copy for Cypher, which holds what is forgotten.
+
+        Raises:
+            StoreError: it cannot be deleted.
+        """
+        from hepm.graph.sqlite.projection import drop_copy
+
+        forgotten = super().forget(selection, namespace=namespace, replay=replay, embedder=embedder)
+        drop_copy(self)
+        return forgotten
 
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float, limit: int) -> Result:
         """Ask the read-only copy beside the file a Cypher query (`hepm.graph.sqlite.projection`)."""
