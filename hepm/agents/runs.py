@@ -351,9 +351,13 @@ class LiveRuns:
             return None
 
     def _current(self, run: LiveRun | None) -> LiveRun | None:
-        """A run, unless another process went on with it, or stored it: it is read again then."""
+        """A run, unless it was forgotten, or another process went on with it, or stored it: it is read again then."""
         if run is None or not run.session.moved:
             return run
+        if run.session.forgotten:
+            run.finished = True  # later messages of its conversation are another run
+            self._end(run)
+            return None
         self._remove(run)
         self._add_left(run)
         return None
@@ -509,6 +513,8 @@ class LiveRuns:
         with self._lock:
             run = self._current(self._by_name_or_id(namespace, id))
             known = run or self._ended.get((namespace, id))
+        if known is not None and known.session.forgotten:
+            known = None
         if known is not None:
             session = known.session
         else:

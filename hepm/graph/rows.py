@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from hepm.errors import EmbedderMismatchError, FormatError, InputError, StoreVersionError
 from hepm.graph.delta import Names, RunRecord
-from hepm.types import ToolName
+from hepm.types import RECORDED_BY, ToolName, Trajectory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -327,6 +327,18 @@ class Selection:
                     f"the {part.name} whose runs are to be forgotten is empty: nothing was forgotten. "
                     "Name it, or leave it out."
                 )
+
+    def matches(self, run: Trajectory) -> bool:
+        """Whether a run matches every given part; none does if no part is given."""
+        given = {part: value for part, value in asdict(self).items() if value is not None}
+        of_run = {
+            "trajectory": run.id,
+            "environment": run.environment,
+            "task": run.task,
+            "user": run.user,
+            "token": run.tags.get(RECORDED_BY),
+        }
+        return bool(given) and given.items() <= of_run.items()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from tempfile import TemporaryFile
 from threading import Lock
 from typing import Final, TypeAlias
 
-from hepm.errors import FormatError, InputError
+from hepm.errors import FormatError, InputError, StoreError
 from hepm.types import Trajectory, Turn
 
 _log = logging.getLogger("hepm")
@@ -25,6 +25,11 @@ _log = logging.getLogger("hepm")
 _SUFFIX: Final = ".session"
 _PROBE: Final = 64 << 10
 """Bytes for which there should be room: a turn with a long result takes as many."""
+
+_FORGOTTEN: Final = b"forgotten\n"
+"""All that is left of a session that was forgotten, so that whoever has it under way does not store it."""
+_FORGOTTEN_S: Final = 7 * 86_400
+"""For so long, in seconds."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 """What changes with every write of a file: its inode, the time in nanoseconds, its size."""
@@ -110,9 +115,27 @@ class Journal:
 
     def idle(self, seconds: float) -> Iterator[Kept]:
         """The sessions that rest for so long."""
+        return filter(None, map(_read, self._resting(seconds)))
+
+    def forget(self, session: Kept) -> None:
+        """Replace what is on disk of a session by a mark; marks of a week ago are deleted.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        try:
+            partial = session.file.with_suffix(".part")
+            partial.write_bytes(_FORGOTTEN)
+            partial.replace(session.file)
+            for file in self._resting(_FORGOTTEN_S):
+                if _is_forgotten(file):
+                    file.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"the session {session.run.id!r} cannot be forgotten: {error}") from error
+
+    def _resting(self, seconds: float) -> list[Path]:
         before_ns = (time.time() - seconds) * 1e9
-        resting = [file for (_, changed_ns, _), file in self._files().items() if changed_ns <= before_ns]
-        return filter(None, map(_read, resting))
+        return [file for (_, changed_ns, _), file in self._files().items() if changed_ns <= before_ns]
 
     def _files(self) -> dict[Stamp, Path]:
         files: dict[Stamp, Path] = {}
@@ -121,6 +144,14 @@ class Journal:
             if stamp is not None:  # else it is stored meanwhile
                 files[stamp] = file
         return files
+
+
+def _is_forgotten(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(_FORGOTTEN) + 1) == _FORGOTTEN
+    except OSError:
+        return False
 
 
 def _read(file: Path) -> Kept | None:
@@ -174,6 +205,7 @@ class SessionFile:
         # Held while the file changes, until its stamp is known: another thread may ask meanwhile whether it `moved`.
         self._writing = Lock()
         self._parts: frozenset[str] = frozenset()
+        self._forgotten = False
         self.stamp: Stamp | None = None
         self.turns: tuple[Turn, ...] = ()
         self.is_behind = False
@@ -195,6 +227,13 @@ class SessionFile:
         with self._writing:
             return _stamp_of(self._file) != self.stamp
 
+    @property
+    def forgotten(self) -> bool:
+        """Whether the session was forgotten while this process had it under way."""
+        if not self._forgotten and self.moved:
+            self._forgotten = _is_forgotten(self._file)
+        return self._forgotten
+
     def write(
         self,
         run: Trajectory,
@@ -209,6 +248,8 @@ class SessionFile:
         """
         from hepm.ingest.formats.hepm import write_run
 
+        if self.forgotten:
+            return
         on_disk = _stamp_of(self._file)
         if on_disk is not None and on_disk != self.stamp:
             return

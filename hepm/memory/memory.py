@@ -220,18 +220,24 @@ class Memory(OpenedMemory):
     ) -> list[str]:
         """Remove the runs that match every given part, and everything they added; returns their ids.
 
+        Sessions under way that match end, too: no process stores what they hold by then.
+
         Args:
             token: Name of the token that recorded them at a server.
         """
         selection = Selection(trajectory, environment, task, user, token)
         if dry_run:
-            return self.store.selected(selection, namespace=namespace)
+            under_way = self.sessions.forget(selection, namespace=namespace, dry_run=True)
+            return sorted({*under_way, *self.store.selected(selection, namespace=namespace)})
         from hepm.ingest.pipeline import replay_with
 
         embedder = self._embedder.agreed()
         try:
+            # Sessions first: one that another process stores meanwhile is forgotten as a run.
+            under_way = self.sessions.forget(selection, namespace=namespace)
             replay = replay_with(embedder)
-            return self.store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
+            stored = self.store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
+            return sorted({*under_way, *stored})
         finally:
             self._drop_kept(namespace)
             self.mirrors.catch_up()

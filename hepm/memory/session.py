@@ -171,6 +171,13 @@ class Session:
         return self._file is not None and self._file.moved
 
     @property
+    def forgotten(self) -> bool:
+        """Whether it was forgotten, under way or stored: nothing of it is stored again."""
+        if self._stored is not None:
+            return not self._memory.store.find_known([self.id], namespace=self._namespace)
+        return self._file is not None and self._file.forgotten
+
+    @property
     def calls(self) -> list[ToolName]:
         """Names of the tools called so far."""
         return [call.name for turn in self._record.turns() for call in turn.calls]
@@ -626,6 +633,9 @@ class Session:
                         f"the run {self.id!r} was finished already: begin another session, or correct its outcome by "
                         "`hepm label`"
                     )
+            if self.forgotten:
+                _log.warning("the session %r was forgotten: nothing of it is stored", self.id)
+                return
             shown, options = list(self._shown), self._options.ingest
             report = self._memory.sessions.store(run, shown, namespace=self._namespace, options=options)
             if report.rejected:

@@ -18,6 +18,7 @@ from hepm.memory.guard import LATEST, LEVELS, NOTHING_KNOWN, GuardState, LevelOu
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 if TYPE_CHECKING:
+    from hepm.graph.rows import Selection
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
     from hepm.memory import Memory
@@ -93,6 +94,18 @@ class Sessions:
         if self.journal is None:
             return []
         return list(self.journal.changed(known))
+
+    def forget(self, selection: Selection, *, namespace: str, dry_run: bool = False) -> list[str]:
+        """End the matching sessions under way on disk, so that no process stores them; the ids of their runs."""
+        if self.journal is None:
+            return []
+        forgotten: list[str] = []
+        for kept in self.under_way(set()):
+            if kept.namespace == namespace and selection.matches(kept.run):
+                forgotten.append(kept.run.id)
+                if not dry_run:
+                    self.journal.forget(kept)
+        return forgotten
 
     def why_not_kept(self) -> str:
         """Why sessions under way cannot be kept on disk now; "" if they can."""

@@ -8,7 +8,9 @@ import httpx2
 import pytest
 
 from hepm import Memory
+from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns
+from hepm.errors import NotFoundError
 from tests.agents.serving import serving
 from tests.memory.refits import refits_held
 from tests.runs import trajectory
@@ -86,3 +88,34 @@ def test_an_outcome_is_answered_before_anything_is_computed_from_all_runs_and_so
                 answer = httpx2.post(f"{url}/outcome", json={"session": id, "success": True})
                 assert answer.json() == {"session": id, "stored": True}
                 assert memory.run(id) is not None
+
+
+def test_a_run_under_way_that_was_forgotten_is_not_stored_and_what_follows_is_another_run(tmp_path: Any) -> None:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory, Memory.open(tmp_path / "m.hepm") as other:
+        runs = LiveRuns(memory, idle_s=0)
+        said = [{"role": "user", "content": "I am Ann, of Quito."}]
+        about = {"namespace": "default", "door": "test", "user": "ann"}
+        run = runs.continued(said, id="", **about)
+        runs.prompt(run)
+        replied = [*said, {"role": "assistant", "content": "How can I help?"}]
+        runs.replied(run, Reply(tuple(replied[1:])))
+        work(runs, "of-bob")
+        assert other.forget(user="ann") == [run.id]
+        with pytest.raises(NotFoundError):
+            runs.finish(run.id, namespace="default", success=True, reward=None)
+        after = runs.continued([*replied, {"role": "user", "content": "Where is parcel 8?"}], id="", **about)
+        runs.prompt(after)
+        runs.store_idle()
+        assert [[turn.text for turn in stored.turns] for stored in memory.runs() if stored.user] == [
+            ["Where is parcel 8?"]
+        ]
+        assert memory.totals().trajectories == 2
+
+
+def test_a_run_that_rested_and_was_forgotten_does_not_come_back_with_its_outcome(tmp_path: Any) -> None:
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
+        runs, _ = rested(memory)
+        assert memory.forget(trajectory="r") == ["r"]
+        with pytest.raises(NotFoundError):
+            runs.finish("r", namespace="default", success=True, reward=None)
+        assert memory.totals().trajectories == 0

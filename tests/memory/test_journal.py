@@ -198,3 +198,56 @@ def test_a_session_that_this_process_writes_has_not_moved_to_another_one(memory:
         while not working.done():
             assert not session.moved
         working.result()
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"user": "ada"}, {"trajectory": "parcel-7"}, {"task": "refund"}, {"user": "ada", "task": "refund"}]
+)
+def test_forgetting_ends_the_sessions_that_a_crash_left(crashed: Path, memory: Memory, chosen: dict[str, str]) -> None:
+    assert memory.forget(**chosen, dry_run=True) == ["parcel-7"]
+    assert memory.forget(**chosen) == ["parcel-7"]
+    assert memory.forget(**chosen) == []
+    assert b"parcel" not in kept(crashed)[0].read_bytes()
+    assert memory.sessions.store_abandoned(idle_s=0) == 0
+    assert memory.sessions.resume("parcel-7") is None
+    assert memory.totals().trajectories == 0
+
+
+@pytest.mark.parametrize("chosen", [{"user": "bob"}, {"user": "ada", "task": "other"}, {"namespace": "other"}])
+def test_forgetting_leaves_the_sessions_of_others(memory: Memory, chosen: dict[str, str]) -> None:
+    assert memory.forget(**{"user": "ada"} | chosen) == []
+    assert memory.sessions.store_abandoned(idle_s=0) == 1
+
+
+def test_a_session_that_was_forgotten_is_not_stored_by_the_process_that_has_it(crashed: Path, memory: Memory) -> None:
+    session = memory.session(id="other", user="bob")
+    session.say("user", "Where is parcel 8?")
+    with Memory.open(crashed) as another:
+        assert another.forget(user="bob") == ["other"]
+    session.record("get_order", {"parcel": 8}, "lost")
+    session.finish(success=True)
+    assert memory.totals().trajectories == 0
+    assert not any(b"parcel 8" in file.read_bytes() or b"lost" in file.read_bytes() for file in kept(crashed))
+    with memory.session(id="other", user="bob") as again:
+        again.say("user", "Where is parcel 9?")
+        again.finish(success=True)
+    assert memory.totals().trajectories == 1
+
+
+def test_an_outcome_does_not_bring_a_forgotten_run_back(memory: Memory) -> None:
+    session = memory.session(id="other", user="bob")
+    session.record("get_order", {"parcel": 8}, "lost")
+    session.finish()
+    assert memory.forget(user="bob") == ["other"]
+    session.finish(success=True)
+    assert memory.run("other") is None
+
+
+def test_the_mark_of_a_forgotten_session_goes_after_a_week(crashed: Path, memory: Memory) -> None:
+    memory.forget(user="ada")
+    (mark,) = kept(crashed)
+    rest(mark, 8 * 86_400)
+    session = memory.session(id="other", user="bob")
+    session.say("user", "Where is parcel 8?")
+    memory.forget(user="bob")
+    assert not mark.exists()
