@@ -22,8 +22,9 @@ class VectorStore(Protocol):
 class AgreedEmbedder:
     """The embedder of a memory: opened when first needed, since weights alone need no model. Threads may share it.
 
-    It is given by name or itself; None takes the store's own, or `default` if it has none. One that is given by name
-    follows the store to another one. EmbedderMismatchError is raised if the store holds vectors of another one.
+    It is given by name or itself; None takes the store's own, or `default` if it has none, and follows the store to
+    another one. One that is given by name follows it when it reads. EmbedderMismatchError is raised if the store holds
+    vectors of another one.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class AgreedEmbedder:
         self._endpoint = endpoint
         self._opened: Embedder | None = None
         self._to_close: list[EndpointEmbedder] = []
+        self._follows = named is None
         stored = store.header.embedder
         if named is None:
             self._named: str | Embedder = stored or default
@@ -78,13 +80,19 @@ class AgreedEmbedder:
 
     def agreed(self) -> Embedder:
         """The embedder, if the store holds no vectors of another one; a new store takes its name."""
-        opened = self.now
         stored = self._store.header.embedder
+        refused = self.refused(stored)
+        if refused is not None:
+            raise refused
         if not stored:
-            self._store.set_embedder(opened.name, opened.dimensions)
-        elif stored != opened.name:
-            raise _mismatch(stored, opened.name)
-        return opened
+            self._store.set_embedder(self.now.name, self.now.dimensions)
+        return self.following(stored)
+
+    def refused(self, stored: str) -> EmbedderMismatchError | None:
+        """Why a store with vectors of `stored` takes none of this embedder, which was asked for; None if it does."""
+        if self._follows or stored in ("", self.now.name):
+            return None
+        return _mismatch(stored, self.now.name)
 
     def change(self, named: str | Embedder) -> Embedder:
         """Use another embedder, if it can be opened, and name it in the store, which drops the former's vectors."""

@@ -256,6 +256,10 @@ class OpenedMemory:
         """The embedder of the states."""
         return self._embedder.now
 
+    def why_not_stored(self) -> str:
+        """Why no run can be stored, as the store has another embedder by now than the one named; "" if one can."""
+        return str(self._embedder.refused(self.mirrors.embedder) or "")
+
     def _current_embedder(self) -> Embedder:
         return self._embedder.following(self.mirrors.embedder)
 

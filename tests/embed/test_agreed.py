@@ -53,13 +53,31 @@ def test_what_lacks_a_vector_gets_one_and_the_vectors_of_another_process_stay(tm
         assert memory.examine() == []
 
 
-def test_forgetting_writes_no_vectors_of_the_embedder_that_another_process_has_replaced(tmp_path: Path) -> None:
+def test_a_memory_whose_embedder_was_not_named_writes_with_the_one_that_another_process_has_chosen(
+    tmp_path: Path,
+) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory, Memory.open(tmp_path, speak="weighed") as other:
+        memory.ingest(RUNS)
+        other.reembed("hash-64")
+        assert memory.ingest([LATER]).stored == 1
+        memory.label("r1", success=False)
+        assert memory.forget(trajectory="r2") == ["r2"]
+        assert (memory.header.embedder, memory.why_not_stored()) == ("hepm/hash-64", "")
+        assert memory.examine() == []
+
+
+def test_forgetting_writes_no_vectors_of_the_embedder_that_another_process_has_replaced(tmp_path: Path) -> None:
+    with (
+        Memory.open(tmp_path, embedder="hash-512", speak="weighed") as memory,
+        Memory.open(tmp_path, speak="weighed") as other,
+    ):
         memory.ingest([*RUNS, trajectory("like r1", "look", "buy", goal="a lamp")])
+        assert memory.why_not_stored() == ""
         other.reembed("hash-64")
         with pytest.raises(EmbedderMismatchError, match="'hepm/hash-64'"):
             memory.forget(trajectory="r1")
         memory.refresh()
+        assert "'hepm/hash-64', and 'hepm/hash-512' was asked for" in memory.why_not_stored()
         memory.suggest("look", state="shoes", policy="adaptive")
         assert memory.forget(trajectory="r1") == ["r1"]
         assert memory.examine() == []
