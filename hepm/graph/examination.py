@@ -176,6 +176,9 @@ def _add_lessons(store: Store, beside: Store, namespace: str) -> Iterator[Findin
             rows.append(from_record(record))
         except ValueError as error:
             yield Finding(f"the record of the lesson {name!r} cannot be read ({error}); the repair removes it")
+    # Its runs are under the tools' own names, and lessons under any: whether a run heeded one depends on these.
+    marks = [(tool.name, tool.retired, tool.aliases) for tool in store.tools(namespace=namespace)]
+    beside.write(namespace, lambda write: write.mark_tools(marks))
     lessons = store.lessons
     reported = [Reported(*outcome) for outcome in lessons.outcomes(namespace=namespace).items()]
     beside.lessons.carry(rows, reported=reported, exposures=lessons.exposures(namespace=namespace), namespace=namespace)

@@ -11,7 +11,7 @@ from hepm.embed import HashingEmbedder
 from hepm.errors import InputError
 from hepm.experience.lessons import Principle
 from hepm.graph.examination import differences, examine
-from hepm.graph.lessons.rows import Source
+from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import Selection
 from hepm.graph.store import Store
@@ -96,6 +96,35 @@ def test_a_renamed_tool_keeps_its_description_and_its_lessons(store: Store) -> N
     assert (row.description, row.aliases, row.calls) == ("Finds flights.", ("find",), 5)
     with pytest.raises(InputError, match="a tool already"):
         store.add_alias("find_flights", "open", namespace=NS, replay=replay, rename=True)
+    sound(store)
+
+
+def test_an_alias_changes_which_runs_heeded_a_lesson_and_so_its_credit(store: Store) -> None:
+    replay = fill(store, *RUNS).replay
+    triples = (Triple("open", FAILS_AFTER, "find"), Triple("search", FOLLOWED_BY, "open"))
+    warning, advice = [
+        Principle("guiding", text, triples=(triple,), sources=(Source("r1"),), tools=("find", "open"), tried=3).row()
+        for text, triple in zip(("Do not open.", "Open."), triples, strict=True)
+    ]
+    texts = [warning.text, advice.text]
+    vectors = dict(zip(texts, HashingEmbedder().embed(texts), strict=True))
+    store.lessons.change(LessonChange(put=[warning, advice]), vectors, namespace=NS)
+    for run in ("r1", "r2", "r3"):
+        store.lessons.show(run, [warning.id, advice.id], namespace=NS)
+
+    def credited() -> list[tuple[str, str, bool]]:
+        shown = store.lessons.exposures(namespace=NS)
+        return sorted((one.run, one.lesson, one.success) for one in shown if one.success is not None)
+
+    before = credited()
+    assert before == sorted([("r2", warning.id, True), ("r3", warning.id, False), ("r2", advice.id, True)])
+    store.add_alias("find", "search", namespace=NS, replay=replay)
+    assert credited() == sorted([("r3", warning.id, False), ("r1", advice.id, True), ("r2", advice.id, True)])
+    sound(store)
+    store.rebuild(namespace=NS, replay=replay)
+    sound(store)
+    store.remove_alias("find", namespace=NS, replay=replay)
+    assert credited() == before
     sound(store)
 
 

@@ -69,9 +69,13 @@ class LessonTransaction:
         self._write = write
 
     def relink(self, tools: Collection[str]) -> None:
-        """Link lessons about tools again, whose names now stand for others."""
-        rows = [lesson.row for lesson in stored_lessons(self._write.rows("lessons", newer_than=-1))]
-        self._write.put_lessons([row for row in rows if not set(row.tools).isdisjoint(tools)], {})
+        """Link lessons about tools again, whose names now stand for others, and settle what was shown of them."""
+        lessons = [lesson.row for lesson in stored_lessons(self._write.rows("lessons", newer_than=-1))]
+        about = {row.id: row for row in lessons if not set(row.tools).isdisjoint(tools)}
+        self._write.put_lessons(list(about.values()), {})
+        # Also of runs that call none of them by its new name: what they were told means another call now.
+        showings = exposures_of(self._write.rows("showings"))
+        self.settle(sorted({shown.run for shown in showings if shown.lesson in about}))
 
     def put_answers(self, answers: Sequence[Answer]) -> None:
         """See `LessonStore.put_answers`."""
