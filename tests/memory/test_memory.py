@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hepm
 from hepm import Memory
 from hepm.embed import HashingEmbedder
-from hepm.errors import EmbedderMismatchError, InputError
+from hepm.errors import InputError
 from hepm.ingest.prepare import IngestOptions
 from tests.runs import trajectory
 
@@ -122,11 +122,10 @@ def test_a_memory_follows_another_process_to_its_new_embedder_and_never_drops_it
     with Memory.open(tmp_path, speak="weighed") as first, Memory.open(tmp_path, speak="weighed") as second:
         first.ingest([trajectory("r1", "look", "buy")])
         assert second.reembed("hash-64") > 0
-        with pytest.raises(EmbedderMismatchError, match="hash-64"):
-            first.ingest([trajectory("r2", "look", "buy")])
+        assert first.ingest([trajectory("r2", "look", "buy")]).stored == 1
         first.refresh()
         assert first.suggest("look", state="please help", policy="episodic")[0].tool == "buy"
-        assert first.ingest([trajectory("r2", "look", "buy")]).stored == 1
+        assert first.header.dimensions == 64
         assert first.examine() == []
 
 
