@@ -103,9 +103,12 @@ class GuardState:
         if not hinted.sessions:
             return f"{self.level}, and no hinted session has an outcome yet"
         figures = f"{hinted} sessions with them succeeded, and {silent} silent ones"
-        if self.level == SILENT:
-            return f"silent, since sessions do better without hints here: {figures}"
-        return f"hinted: hints do no harm that is known, {figures}"
+        if self.level == HINTED:
+            return f"hinted: hints do no harm that is known, {figures}"
+        # As products: there may be no silent session.
+        if silent.successes * hinted.sessions > hinted.successes * silent.sessions:
+            return f"silent, since sessions without hints succeeded more often so far: {figures}"
+        return f"silent, to see whether sessions without hints succeed more often: {figures}"
 
     def to_json(self) -> Object:
         """Level, sentence and outcomes, in values that JSON can hold."""

@@ -88,9 +88,17 @@ def test_sessions_are_silent_where_silence_is_better_by_a_margin_and_a_few_of_ea
         (outcomes(), "hinted, and no hinted session has an outcome yet"),
         (
             outcomes(hinted=(10, 20), silent=(15, 20)),
-            "silent, since sessions do better without hints here: 10 of 20 sessions with them succeeded, "
+            "silent, since sessions without hints succeeded more often so far: 10 of 20 sessions with them succeeded, "
             "and 15 of 20 silent ones",
         ),
+        *[
+            (
+                outcomes(hinted=hinted, silent=silent),
+                "silent, to see whether sessions without hints succeed more often: "
+                f"{hinted[0]} of {hinted[1]} sessions with them succeeded, and {silent[0]} of {silent[1]} silent ones",
+            )
+            for hinted, silent in (((1, 4), (0, 0)), ((0, 10), (0, 2)))
+        ],
         (
             outcomes(hinted=(1_500, 2_000), silent=(10, 20)),
             "hinted: hints do no harm that is known, 1,500 of 2,000 sessions with them succeeded, "
