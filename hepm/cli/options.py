@@ -18,7 +18,7 @@ import click
 from hepm.cli.commands import Several, flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.errors import InputError, StoreError
-from hepm.graph.open_store import DEFAULT_STORE, embedded_file
+from hepm.graph.open_store import DEFAULT_STORE, embedded_file, is_address
 from hepm.text import count_of, on_one_line
 from hepm.types import DEFAULT_NAMESPACE, Object
 
@@ -83,14 +83,19 @@ place_options = options_as("place", StorePlace, store_option, namespace_option)
 
 def open_memory(store: str, **about: Any) -> Memory:
     """Open a memory, or create it, with more arguments of `Memory.open`; `OPENAI_*` variables give the embeddings
-    endpoint.
+    endpoint, and settings the folder of sessions under way.
     """
     from hepm.memory import Memory
 
+    config = read_config()
+    sessions = config.serve.sessions
+    # A server may be far away; a run under way must be on a disk of this machine.
+    if sessions is None and is_address(store):
+        sessions = Path("hepm-sessions")
     # Of embeddings: a store whose embedder is a model of OpenAI's asks it.
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     try:
-        return Memory.open(store, endpoint=endpoint, approve=read_config().lessons.approve, **about)
+        return Memory.open(store, endpoint=endpoint, sessions=sessions, approve=config.lessons.approve, **about)
     except StoreError as error:
         if chosen_by(store) == FROM_COMMAND:  # the message has the name already
             raise

@@ -7,14 +7,12 @@ import os
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hepm.cli.commands import command, option
 from hepm.cli.config import ConfigFile, read_config
 from hepm.cli.options import StorePlace, open_memory, place_options, store_option
 from hepm.errors import MissingExtraError
-from hepm.graph.open_store import is_address
 from hepm.types import Object
 from hepm.web.options import ServeOptions
 
@@ -67,7 +65,7 @@ def serve(store: str, **given: Any) -> None:
         # Flushed: programs that start the server wait for this line.
         print(f"hepm serves {store} (upstream {shown}{source}) at {address}", file=sys.stderr, flush=True)
 
-    with open_memory(store, **_session_settings(options, store), deny=options.deny) as memory:
+    with open_memory(store, **_session_settings(options), deny=options.deny) as memory:
         runs = _live_runs(memory, config)
         logging.getLogger("hepm").setLevel(logging.INFO)  # runs that begin and are stored
         serve(Server(runs, options, tokens=tokens, upstream_key=os.environ.get("HEPM_UPSTREAM_KEY", "")), say)
@@ -89,7 +87,7 @@ def mcp(place: StorePlace) -> None:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
     config = read_config()
-    with place.create(**_session_settings(config.serve, place.store)) as memory:
+    with place.create(**_session_settings(config.serve)) as memory:
         # All runs of this process: a client that starts the command names no namespace.
         NAMESPACE.set(place.namespace)
         mcp_server(_live_runs(memory, config)).run(transport="stdio")
@@ -110,10 +108,6 @@ def _live_runs(memory: Memory, config: ConfigFile) -> LiveRuns:
     )
 
 
-def _session_settings(table: ServeOptions, store: str) -> Object:
+def _session_settings(table: ServeOptions) -> Object:
     """What `open_memory` takes of the settings of sessions."""
-    settings: Object = {key: getattr(table, key) for key in ("speak", "guard", "holdout", "sessions")}
-    # A server may be far away; a run under way must be on a disk of this machine.
-    if is_address(store):
-        settings["sessions"] = table.sessions or Path("hepm-sessions")
-    return settings
+    return {key: getattr(table, key) for key in ("speak", "guard", "holdout")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -48,6 +49,9 @@ def stats(memory: Memory, namespaces: Sequence[str], store: str, as_json: bool) 
     counted: dict[str, Object] = {}
     guards: dict[str, GuardState] = {}
     header = asdict(memory.header)
+    under_way = Counter(kept.namespace for kept in memory.sessions.under_way(set()))
+    for name in set(memory.namespaces()).difference(namespaces):
+        del under_way[name]
     for name in namespaces:
         counted[name] = asdict(memory.totals(namespace=name))
         # Tools that runs only list, and never called, do not count.
@@ -55,7 +59,7 @@ def stats(memory: Memory, namespaces: Sequence[str], store: str, as_json: bool) 
         guards[name] = memory.sessions.guard(namespace=name)
     if as_json:
         levels = {name: guard.to_json() for name, guard in guards.items()}
-        print_json({"store": store, **header, "namespaces": counted, "guard": levels})
+        print_json({"store": store, **header, "namespaces": counted, "under_way": under_way, "guard": levels})
         return
     columns = ["namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", "lessons"]
     rows: list[list[str | int]] = []
@@ -64,7 +68,12 @@ def stats(memory: Memory, namespaces: Sequence[str], store: str, as_json: bool) 
         rows.append([name, *others, experiences + principles + notes])
     options.print_rows(columns, rows, f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}")
     if not counted:
-        print("No run is stored yet. A run under way counts once it has ended: see `hepm serve`.")
+        print("No run is stored yet.")
+    for name, number in sorted(under_way.items()):
+        tell(
+            f"{name}: {count_of(number, 'run')} under way, or left by a crash: runs count once they have ended, by "
+            "POST /outcome to `hepm serve`, or without an outcome when they have rested for `serve.idle_s`"
+        )
     for name, counts in counted.items():
         if counts["unlabelled"]:
             tell(

@@ -30,11 +30,12 @@ def given_label(run: Trajectory) -> bool:
 class Labels:
     """The outcomes of one store's runs. Every change is atomic, and leaves all else of a run as it is.
 
-    `_changed` is called after a change.
+    `_changed` is called after a change; `_is_under_way` takes the id of a run and its namespace.
     """
 
     _store: Store
     _embedder: Callable[[], Embedder]
+    _is_under_way: Callable[[str, str], bool]
     _changed: Callable[[], object]
 
     def unlabelled(self, *, namespace: str = DEFAULT_NAMESPACE, removed: bool = True) -> Iterator[Trajectory]:
@@ -118,6 +119,11 @@ class Labels:
 
     def _get(self, id: str, namespace: str) -> Trajectory:
         record = self._store.records_of([id], namespace=namespace).get(id)
+        if record is None and self._is_under_way(id, namespace):
+            raise NotFoundError(
+                f"the run {id!r} is under way, and not stored yet: end it with its outcome by POST /outcome to "
+                "`hepm serve`, or label it when it has rested for `serve.idle_s`"
+            )
         if record is None:
             raise NotFoundError(
                 f"no run is stored under the id {id!r} in {namespace!r}: name one that `hepm export` lists"

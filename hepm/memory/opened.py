@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias, cast
@@ -249,7 +249,8 @@ class OpenedMemory:
         """Outcomes of stored runs: which are unlabelled, and labels by rule or judge."""
         from hepm.memory.labels import Labels
 
-        return Labels(self.store, self._embedder.agreed, lambda: self.mirrors.catch_up(defer=True))
+        changed = partial(self.mirrors.catch_up, defer=True)
+        return Labels(self.store, self._embedder.agreed, self.sessions.is_under_way, changed)
 
     @property
     def embedder(self) -> Embedder:

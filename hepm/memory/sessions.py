@@ -95,6 +95,10 @@ class Sessions:
             return []
         return list(self.journal.changed(known))
 
+    def is_under_way(self, id: str, namespace: str) -> bool:
+        """Whether a session is on disk."""
+        return self.journal is not None and self.journal.find(namespace, id) is not None
+
     def forget(self, selection: Selection, *, namespace: str, dry_run: bool = False) -> list[str]:
         """End the matching sessions under way on disk, so that no process stores them; the ids of their runs."""
         if self.journal is None:

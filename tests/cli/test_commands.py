@@ -138,7 +138,7 @@ def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
     found = quick("stats", "--store", store, "--json").json
     header = {"store", "schema_version", "embedder", "dimensions", "revision", "counting", "states_per_move"}
     header |= {"lessons_removed", "success_from"}
-    assert set(found) == header | {"namespaces", "guard"}
+    assert set(found) == header | {"namespaces", "under_way", "guard"}
     counts = {"trajectories": 24, "successes": 12, "failures": 12, "unlabelled": 0, "tools": 6}
     for namespace in ("default", "other"):
         told = found["namespaces"][namespace]
