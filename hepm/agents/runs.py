@@ -42,8 +42,6 @@ from hepm.types import RECORDED_BY, ToolName, Trajectory, followed
 
 _log = logging.getLogger("hepm")
 
-NEARLY_ALL: Final = 0.9
-"""Weight of an edge from which on nearly all runs take it."""
 RECENT: Final = 200
 """Hints of a namespace that the page lists, and finished runs whose outcome may be sent again."""
 
@@ -441,14 +439,6 @@ class LiveRuns:
                     self.counts["hints", run.namespace] += 1
         return prompt
 
-    def _is_usual(self, shown: Shown) -> bool:
-        """Whether nearly all successful runs call the first suggested tool after the call before the hint."""
-        with suppress(StoreError):
-            for edge in self.memory.mirror(shown.namespace).successors(shown.after):
-                if edge.tool == shown.tools[0]:
-                    return edge.weight >= NEARLY_ALL
-        return False
-
     def replied(self, run: LiveRun, reply: Reply) -> None:
         """Add a model's reply to the record, and keep the run on disk."""
         with run.lock:
@@ -483,7 +473,8 @@ class LiveRuns:
         shown.called = called
         shown.followed = followed(shown.tools, called)
         if shown.followed is not None:
-            shown.usual = self._is_usual(shown)
+            with suppress(StoreError):
+                shown.usual = self.memory.mirror(shown.namespace).is_usual(shown.after, shown.tools[0])
             if not shown.usual:
                 self.counts["followed" if shown.followed else "not_followed", run.namespace] += 1
 

@@ -546,8 +546,8 @@ class Memory(OpenedMemory):
 
         self.refresh()
         uplift = self.sessions.uplift(namespace=namespace)
-        evidence = self.evidence(namespace)
-        return report_of(self.lessons, evidence, uplift, namespace=namespace, anew=anew, on_progress=on_progress)
+        evidence, mirror = self.evidence(namespace), self.mirror(namespace)
+        return report_of(self.lessons, evidence, uplift, mirror, anew=anew, on_progress=on_progress)
 
     # Care
 

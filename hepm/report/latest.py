@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -10,7 +10,7 @@ from hepm.errors import StoreDamagedError
 from hepm.graph.rows import LAST_ROW
 from hepm.graph.store import Store
 from hepm.ingest.formats.hepm import parse_stored
-from hepm.types import Trajectory
+from hepm.types import START, ToolName, Trajectory
 
 LATEST_RUNS: Final = 1_000
 """Runs that are read for a report or for advice."""
@@ -41,6 +41,17 @@ def _readable(records: Iterable[tuple[str, str]], store: Store) -> Iterator[Traj
             yield parse_stored(name, record).graded(success_from)
 
 
-def hints_of(run: Trajectory) -> list[bool]:
-    """Of each turn that hints named tools for, whether it called one."""
-    return [turn.followed for turn in run.turns if turn.followed is not None]
+def hints_of(run: Trajectory, left_out: Callable[[ToolName, ToolName], bool] = lambda after, tool: False) -> list[bool]:
+    """Of each turn that hints named tools for, whether it called one.
+
+    Args:
+        left_out: Whether to leave out a hint after one tool that names another one first.
+    """
+    followed: list[bool] = []
+    after = START
+    for turn in run.turns:
+        if turn.followed is not None and not left_out(after, turn.hinted[0]):
+            followed.append(turn.followed)
+        for call in turn.calls:
+            after = call.name
+    return followed

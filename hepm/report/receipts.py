@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.trials import MEMORY, TrialSession
 from hepm.report.latest import hints_of
 from hepm.report.rows import ReportRow
@@ -31,13 +32,13 @@ def monday_of(week: int) -> str:
 
 
 def receipts_of(
-    uplift: UpliftReport, sessions: Sequence[TrialSession], latest: Sequence[Trajectory]
+    uplift: UpliftReport, sessions: Sequence[TrialSession], latest: Sequence[Trajectory], mirror: NamespaceMirror
 ) -> list[ReportRow]:
     """What memory did: what the experiment shows, a receipt with a line for each week, and how often it was followed.
 
     Args:
         sessions: Of the experiment.
-        latest: Runs in which hints are counted.
+        latest: Runs in which hints are counted, but for hints of a call that nearly all runs make there.
     """
     rows: list[ReportRow] = []
     if uplift.sessions or uplift.shadow:
@@ -56,11 +57,12 @@ def receipts_of(
         else:
             receipt += f"; by the control arm it {_turned(with_memory, uplift.success)}."
         rows.append(ReportRow(receipt, below=weeks))
-    hinted = [hints for hints in map(hints_of, latest) if hints]
+    hinted = sum(bool(hints_of(run)) for run in latest)
     if hinted:
-        followed, hints = sum(map(sum, hinted)), sum(map(len, hinted))
-        share = f"{followed:,} of {count_of(hints, 'hint')} followed"
-        named = f"a hint named a tool in {len(hinted):,} of the latest {count_of(len(latest), 'run')}; {share}"
+        counted = [hint for run in latest for hint in hints_of(run, mirror.is_usual)]
+        hints, followed = len(counted), sum(counted)
+        share = f"{followed:,} of {count_of(hints, 'hint')} followed, calls that nearly all runs make left out"
+        named = f"a hint named a tool in {hinted:,} of the latest {count_of(len(latest), 'run')}; {share}"
         rows.append(ReportRow(named, counts={"hints": hints, "followed": followed}))
     return rows
 

@@ -12,13 +12,14 @@ from hepm.experience.counted import principles_as_counted
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import lessons_for_file, line_of
 from hepm.experience.lessons import ListedLesson
+from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.report.forks import Fork, forks_of, lost_at
 from hepm.report.latest import latest_runs
 from hepm.report.receipts import receipts_of
 from hepm.report.requests import hard_requests
 from hepm.report.rows import ReportRow, ReportSection
 from hepm.report.text import SPOKEN, WASTE
-from hepm.report.tools import tool_remarks
+from hepm.report.tools import tool_remarks, tool_rows
 from hepm.report.waste import waste_rows
 from hepm.text import count_of, percent
 from hepm.types import Object
@@ -106,19 +107,19 @@ def report_of(
     bank: LessonBank,
     evidence: LiveEvidence,
     uplift: UpliftReport,
+    mirror: NamespaceMirror,
     *,
-    namespace: str,
     anew: bool = False,
     on_progress: Callable[[str], object] = lambda step: None,
 ) -> Report:
     """The report on a namespace.
 
     Args:
-        evidence, uplift: Of this namespace.
+        evidence, uplift, mirror: Of this namespace.
         anew: Learn the evidence anew before.
         on_progress: Called with what is done next.
     """
-    store = bank.store
+    store, namespace = bank.store, mirror.name
     on_progress("counting rules")
     rules = evidence.rules(anew=anew)
     on_progress("reading runs")
@@ -137,9 +138,8 @@ def report_of(
     forks = tuple([replace(fork, line=_line_about(fork, lessons)) for fork in forks])
     about_forks = [fork.line for fork in forks if fork.line]
     advice = tuple(dict.fromkeys([*about_forks, *map(line_of, lessons)]))
-    remarks = tool_remarks(store, namespace=namespace)
-    tools = [ReportRow(name, f": {'; '.join(of_tool)}") for name, of_tool in remarks.items() if of_tool]
-    spoken = receipts_of(uplift, store.trial_sessions(namespace=namespace), latest)
+    tools = tool_rows(tool_remarks(store, namespace=namespace))
+    spoken = receipts_of(uplift, store.trial_sessions(namespace=namespace), latest, mirror)
     sections = [
         ReportSection("Requests that fail", "", hard_requests(labelled, store, namespace=namespace)),
         ReportSection(WASTE, f"in the latest {count_of(len(latest), 'run')}", waste_rows(latest, labelled, principles)),

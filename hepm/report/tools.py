@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hepm.graph.rows import ToolRow
 from hepm.graph.store import Store
+from hepm.report.rows import ReportRow
 from hepm.text import count_of, percent
 from hepm.types import ToolName
 
@@ -15,6 +16,27 @@ LATEST: Final = 50
 """Runs of a tool that are called its latest ones."""
 OFTEN: Final = 0.05
 """Share of failed calls from which on a tool is remarkable."""
+_UNUSED: Final = "offered and never called"
+_NAMED: Final = 8
+"""Unused tools that are named."""
+
+
+def tool_rows(remarks: Mapping[ToolName, Sequence[str]]) -> list[ReportRow]:
+    """A row for each remarkable tool; those of which only that they were never called is to be said share the last."""
+    rows: list[ReportRow] = []
+    unused: list[ToolName] = []
+    for name, of_tool in remarks.items():
+        if of_tool == [_UNUSED]:
+            unused.append(name)
+        elif of_tool:
+            rows.append(ReportRow(name, f": {'; '.join(of_tool)}"))
+    if unused:
+        names = ", ".join(unused[:_NAMED])
+        if len(unused) > _NAMED:
+            names += f" and {len(unused) - _NAMED:,} more"
+        number = count_of(len(unused), "tool")
+        rows.append(ReportRow(f"{number} {_UNUSED}", f": {names}", counts={"tools": len(unused)}))
+    return rows
 
 
 def tool_remarks(store: Store, *, namespace: str) -> dict[ToolName, list[str]]:
@@ -46,4 +68,4 @@ def _remarks(row: ToolRow, latest: str, refused: int) -> Iterator[str]:
     if row.aliases:
         yield f"also called {', '.join(row.aliases)}"
     if not row.calls and not row.retired:
-        yield "offered and never called"
+        yield _UNUSED

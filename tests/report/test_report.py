@@ -357,12 +357,34 @@ def test_a_task_is_never_solved_only_if_chance_hardly_explains_it(tmp_path: Path
     assert ("task hard of shop" in found) is (lost == 5)
 
 
-def test_a_tool_that_was_offered_and_never_called_is_told(tmp_path: Path) -> None:
+def test_tools_that_were_offered_and_never_called_share_a_row(tmp_path: Path) -> None:
     from hepm import Tool
 
-    run = replace(trajectory("r", "look", "buy"), tools=(Tool("look"), Tool("audit", "checks all")))
-    told = [(row.name, row.text) for row in rows_of(report_of(tmp_path, run), "Tools")]
-    assert told == [("audit", ": offered and never called")]
+    def told(*names: str) -> list[str]:
+        run = replace(trajectory(f"r{len(names)}", "look", "buy"), tools=tuple(map(Tool, ("look", *names))))
+        return [row.name + row.text for row in rows_of(report_of(tmp_path, run), "Tools")]
+
+    assert told("audit") == ["1 tool offered and never called: audit"]
+    assert told(*(f"x{number:02}" for number in range(12))) == [
+        "13 tools offered and never called: audit, x00, x01, x02, x03, x04, x05, x06 and 5 more"
+    ]
+
+
+def test_hints_of_a_call_that_nearly_all_runs_make_are_not_counted_as_followed(tmp_path: Path) -> None:
+    def hinted(run: Trajectory, named: dict[str, str]) -> Trajectory:
+        turns = []
+        for turn in run.turns:
+            calls = [call.name for call in turn.calls]
+            turns.append(replace(turn, hinted=(named[calls[0]],)) if calls and calls[0] in named else turn)
+        return replace(run, turns=tuple(turns))
+
+    runs = [trajectory(f"r{n}", "look", "buy" if n % 2 else "ask") for n in range(20)]
+    runs += [hinted(trajectory(f"h{n}", "look", "buy"), {"look": "look", "buy": "ask"}) for n in range(4)]
+    [row] = rows_of(report_of(tmp_path, *runs), "What memory did")
+    assert row.name.startswith(
+        "a hint named a tool in 4 of the latest 24 runs; 0 of 4 hints followed, calls that nearly"
+    )
+    assert row.counts == {"hints": 4, "followed": 0}
 
 
 def test_the_receipt_says_what_memory_turned_by_the_control_arm_and_week_by_week(tmp_path: Path) -> None:

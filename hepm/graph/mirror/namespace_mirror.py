@@ -32,6 +32,7 @@ _log = logging.getLogger("hepm")
 
 EVIDENCE_RUNS = 5  # behind an edge, the latest
 EVIDENCE_SUMMARIES = 3  # behind an edge, those that most runs held
+_NEARLY_ALL: Final = 0.9  # weight of an edge from which on it is usual
 _EDGES_AT_ONCE = 1_000  # whose evidence is read with one statement
 _WHOLE_CALLS: Final = 24_000  # up to which the memory of a server is read whole at once
 
@@ -218,6 +219,13 @@ class NamespaceMirror:
         if edges is None:
             edges = snapshot.successors[tool, c] = _weigh(self._rows(snapshot, tool), c)
         return edges
+
+    def is_usual(self, after: ToolName, tool: ToolName) -> bool:
+        """Whether nearly all successful runs call a tool after another one; both by any of their names."""
+        aliases = self.marks.aliases
+        own = aliases.get(tool, tool)
+        edges = self.successors(aliases.get(after, after))
+        return any(edge.tool == own and edge.weight >= _NEARLY_ALL for edge in edges)
 
     def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
         """One edge's counts, failures included; None if it was never taken."""
