@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
@@ -62,7 +62,7 @@ class StorePlace:
         """Open the memory for reading; a missing one or an empty namespace is an error."""
         memory = open_existing(self.store)
         try:
-            self.namespace = known_namespace(memory, self.namespace, self.store)
+            self.namespace = known_namespace(memory, self.namespace, self.store, also=memory.sessions.by_namespace)
         except BaseException:
             memory.close()
             raise
@@ -137,11 +137,16 @@ def sole_namespace(namespaces: Sequence[str]) -> str:
     return DEFAULT_NAMESPACE
 
 
-def known_namespace(memory: Memory | Store, namespace: str, store: str) -> str:
-    """The namespace, if something is stored in it; else it is likely misspelt. "" for the store's only one."""
+def known_namespace(
+    memory: Memory | Store, namespace: str, store: str, *, also: Callable[[], Container[str]] = tuple
+) -> str:
+    """The namespace, if something is stored in it; else it is likely misspelt. "" for the store's only one.
+
+    `also` returns names that are known though nothing is stored.
+    """
     namespaces = memory.namespaces()
     namespace = namespace or sole_namespace(namespaces)
-    if namespace not in namespaces:
+    if namespace not in namespaces and namespace not in also():
         there = "The store is empty."
         if namespaces:
             there = f"There are: {', '.join(namespaces)}."
@@ -171,7 +176,7 @@ def with_namespaces(function: Callable[..., Any]) -> Callable[..., Any]:
         with open_existing(store) as memory:
             names: Sequence[str] = memory.namespaces()
             if namespace is not None:
-                names = [known_namespace(memory, namespace, store)]
+                names = [known_namespace(memory, namespace, store, also=memory.sessions.by_namespace)]
             return function(memory=memory, namespaces=names, store=store, **values)
 
     return store_option(option("--namespace -n", "One partition. Default: all.")(call))

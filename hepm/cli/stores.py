@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -49,7 +48,7 @@ def stats(memory: Memory, namespaces: Sequence[str], store: str, as_json: bool) 
     counted: dict[str, Object] = {}
     guards: dict[str, GuardState] = {}
     header = asdict(memory.header)
-    under_way = Counter(kept.namespace for kept in memory.sessions.under_way(set()))
+    under_way = memory.sessions.by_namespace()
     for name in set(memory.namespaces()).difference(namespaces):
         del under_way[name]
     for name in namespaces:

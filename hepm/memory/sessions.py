@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -94,6 +95,10 @@ class Sessions:
         if self.journal is None:
             return []
         return list(self.journal.changed(known))
+
+    def by_namespace(self) -> Counter[str]:
+        """How many sessions are on disk."""
+        return Counter(kept.namespace for kept in self.under_way(set()))
 
     def is_under_way(self, id: str, namespace: str) -> bool:
         """Whether a session is on disk."""

@@ -61,13 +61,13 @@ def test_a_run_under_way_is_counted_apart_and_a_label_for_it_says_how_to_end_it(
     assert "No run is stored yet." in lines
     assert lines[-1].startswith("desk: 1 run under way, or left by a crash: runs count once they have ended")
     assert json.loads(quick("stats", "--store", store, "--json").out)["under_way"] == {"desk": 1}
+    answer = quick("label", "job-7", "success", "--store", store, "-n", "desk")
+    assert answer.code == 1
+    assert "'job-7' is under way, and not stored yet: end it with its outcome by POST /outcome" in answer.err
     for name in ("desk", "shop"):
         assert quick("ingest", write(tmp_path / "runs.jsonl", chats()), "--store", store, "-n", name).code == 0
     assert "under way" in quick("stats", "--store", store).out
     assert "under way" not in quick("stats", "--store", store, "-n", "shop").out
-    answer = quick("label", "job-7", "success", "--store", store, "-n", "desk")
-    assert answer.code == 1
-    assert "'job-7' is under way, and not stored yet: end it with its outcome by POST /outcome" in answer.err
 
 
 def test_commands_know_the_runs_under_way_in_the_folder_of_the_settings(tmp_path: Path) -> None:
@@ -75,3 +75,5 @@ def test_commands_know_the_runs_under_way_in_the_folder_of_the_settings(tmp_path
     with Memory.open(tmp_path / "s.hepm", sessions=tmp_path / "under-way") as memory:
         memory.session(id="job-7", user="ann").record("look")
     assert "default: 1 run under way" in quick("stats", cwd=tmp_path).out
+    assert quick("forget", "--user", "ann", cwd=tmp_path).out == "1 run forgotten\n"
+    assert "under way" not in quick("stats", cwd=tmp_path).out
