@@ -35,6 +35,7 @@ _FEWEST_FAMILIES: Final = 3
 """Families on each side of a test, where a place has many: what tells two tasks apart says nothing of a third."""
 _MANY_FAMILIES: Final = 8
 _VALUE: Final = re.compile(r"(?<=[=~]).*", re.DOTALL)  # "shipped" of "status=shipped"
+_NUMBER_OF_ONE: Final = re.compile(r"(?:^|[_.-])(?i:id|number)$|[a-z](?:I[dD]|Number)$")  # "repository.id", "prNumber"
 MOST_WORDS: Final = 8
 """Further words that one test asks for."""
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
@@ -196,7 +197,9 @@ class FactTest(NamedTuple):
 
     @property
     def readable(self) -> bool:
-        """Whether a sentence with it says anything: "says and is above 90" does not."""
+        """Whether a sentence with it says anything: "says and is above 90" and "id is above 90" do not."""
+        if _NUMBER_OF_ONE.search(self.fact) and not self.source.startswith("<"):
+            return False
         named = self.fact.partition("=")[0]
         return self.source in (CALLED, SINCE) or re.split("[.~]", named)[-1].removesuffix("@") not in FUNCTION_WORDS
 

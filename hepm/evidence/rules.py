@@ -39,6 +39,8 @@ FEWEST: Final = 3
 """Runs that bear a rule out, below which it is none."""
 FEWEST_FAILED: Final = 2
 """Runs in which a way failed, below which no rule speaks against it."""
+_FEWEST_ALONE: Final = 4
+"""Runs that bear out a rule which speaks against nothing."""
 MOST_FACTS: Final = 3
 """Of one condition."""
 MISSED: Final = 0.2
@@ -330,6 +332,8 @@ class _AtPlace:
         # Of a run that was lost by another call, this one says nothing if it achieved little.
         self._lost_N = np.array([row.missed > MISSED for row in rows], dtype=np.bool_)
         self._well_N = np.array([row.value >= 0.5 for row in rows], dtype=np.bool_) & ~self._lost_N
+        self._won_N = np.array([row.run.won for row in rows], dtype=np.bool_)
+        self._worst_N = np.array([_is_worst_so_far(row) for row in rows], dtype=np.bool_)
         worked = Counter[ToolName]()
         for row in rows:
             if row.value >= 0.5:
@@ -369,11 +373,18 @@ class _AtPlace:
         if len(self._ids(right_N & self._did(tool))) < FEWEST:
             return None
         path = self._narrowed(among_N, right_N)
+        # A condition outside of which nothing else works is about earlier mistakes.
+        others_N = self._won_N & ~right_N & ~self._under(path)
+        if not self._is_news(path) and len(self._ids(others_N)) < FEWEST:
+            path = []
         under_N = self._under(path)
         if not self._usual(tool, under_N, RELIABLE, everywhere=not path):
             return None
         runs = self._runs(under_N)
         worse = self._worse(tool, under_N)
+        # Where nothing fails, other ways may be for other requests.
+        if not worse and (len(runs[tool].worked) < _FEWEST_ALONE or self._is_one_of_several(under_N, right_N)):
+            return None
         tried, failed = self._others(tool, runs)
         surely_more = tried > 0 and runs[tool].least > 1 - failed / tried
         if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) > runs[tool].called):
@@ -387,23 +398,40 @@ class _AtPlace:
             return None
         path = self._narrowed(did_N & (self._well_N | self._lost_N), self._lost_N)
         under_N = self._under(path)
-        runs = self._runs(under_N)
+        alike_N = self._alike(under_N, tool)
+        alike = self._runs(alike_N)
+        others = alike.keys() - {tool, self._place.tool}
+        best = max(others, key=lambda other: (alike[other].least, other), default=tool)
+        runs = alike
+        if self._is_news(path):
+            runs = self._runs(under_N)
+        elif not alike or len(alike[best].worked) < FEWEST:
+            return None
         of_tool = runs.get(tool, RunsOf())
         if len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
             return None
-        compared_N = self._compared(under_N, tool)
-        compared = self._runs(compared_N)
-        best = max(compared, key=lambda other: (compared[other].least, other))
-        known = best not in (tool, self._place.tool) and compared[best].surely_above(compared[tool])
-        if known and self._usual(best, compared_N & ~did_N, OUTSTANDING, everywhere=not path):
-            worse = self._worse(best, compared_N)
-            return ToolRule(self._place, self._conditions(path), best, worse, compared)
+        if best != tool and alike[best].surely_above(alike[tool]):
+            usual = self._usual(best, under_N & ~did_N, OUTSTANDING, everywhere=False)
+            if usual and self._usual(best, alike_N & ~did_N, OUTSTANDING, everywhere=not path):
+                worse = self._worse(best, alike_N)
+                return ToolRule(self._place, self._conditions(path), best, worse, alike)
         # Where nearly all fail, a tool that failed is no worse than the others.
         tried, failed = self._others(tool, runs)
         surely_more = tried >= FEWEST and 1 - of_tool.most > failed / tried
         if not surely_more:
             return None
         return ToolRule(self._place, self._conditions(path), "", (tool,), runs)
+
+    def _is_one_of_several(self, under_N: BoolArray, right_N: BoolArray) -> bool:
+        """Whether another call than the right one won more of the runs than wrong labels explain."""
+        won = len(self._ids(under_N & self._won_N))
+        others = self._chosen(under_N & self._won_N & ~right_N)
+        times = Counter(chain.from_iterable(row.tools for row in others))
+        return any(lower_bound(often, won - often) > 1 - _PURE for often in times.values())
+
+    def _is_news(self, path: _Path) -> bool:
+        """Whether it asks for what the last call has just shown, which was no reason for an earlier mistake."""
+        return any(self._tests.tests[test].source == self._place.tool for test, _ in path)
 
     def _usual(self, tool: ToolName, under_N: BoolArray, share: float, *, everywhere: bool) -> bool:
         """Whether such a share of the runs that found a way called the tool, most of them without a detour.
@@ -436,12 +464,12 @@ class _AtPlace:
             several = len(self._instances(under_N & self._did(other) & self._lost_N)) >= FEWEST_FAILED
             if not several or len(of_other.failed) < max(FEWEST_FAILED, MOSTLY * of_other.tried):
                 continue
-            compared = self._runs(self._compared(under_N, other))
+            compared = self._runs(self._alike(under_N, other))
             if tool in compared and compared[tool].surely_above(compared[other]):
                 failed[other] = len(of_other.failed)
         return tuple(sorted(failed, key=lambda other: (-failed[other], other)))
 
-    def _compared(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
+    def _after_alike(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
         """Of some decisions those that followed a call that failed ones of a tool followed, too, and not seldom."""
         failed = self._chosen(under_N & self._did(tool) & self._lost_N)
         after = Counter(row.before for row in failed)
@@ -449,6 +477,26 @@ class _AtPlace:
         if not usual:
             return under_N
         return under_N & np.array([row.before in usual for row in self._rows], dtype=np.bool_)
+
+    def _alike(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
+        """Of some decisions those in situations in which a tool failed, and other calls worked.
+
+        None if it mostly failed where nothing worked, or after a worse call: such runs had other requests, or were lost
+        before.
+        """
+        did_N = self._did(tool)
+        under_N = self._after_alike(under_N, tool)
+        failed_N, worked_N = under_N & did_N & self._lost_N, under_N & ~did_N & self._well_N
+        rows = np.flatnonzero(failed_N | worked_N)
+        true_NF = self._tests_of_all.true_NF
+        tree = grow_small(true_NF[rows], failed_N[rows].astype(np.intp))
+        leaf_N = tree.leaves(true_NF, 1)[:, 0]
+        failed_L, worked_L = (np.bincount(leaf_N, of_N) for of_N in (failed_N, worked_N))
+        alike_N = ((failed_L >= RARE * failed_L.sum()) & (worked_L > 0))[leaf_N]
+        mostly = 2 * min((failed_N & alike_N).sum(), (failed_N & self._worst_N).sum()) >= failed_N.sum()
+        if not mostly or len(self._ids(worked_N & alike_N)) < FEWEST:
+            return np.zeros_like(under_N)
+        return under_N & alike_N
 
     def _did(self, tool: ToolName) -> BoolArray:
         return np.array([tool in row.tools for row in self._rows], dtype=np.bool_)
@@ -477,7 +525,14 @@ class _AtPlace:
     @cached_property
     def _tests(self) -> TestedRows:
         """The tests that conditions are made of."""
-        family_N = np.unique([row.run.case for row in self._rows], return_inverse=True)[1].astype(np.intp)
+        return self._tests_in(np.unique([row.run.case for row in self._rows], return_inverse=True)[1].astype(np.intp))
+
+    @cached_property
+    def _tests_of_all(self) -> TestedRows:
+        """The tests that decisions are compared by, of what one family says, too."""
+        return self._tests_in(np.zeros(len(self._rows), dtype=np.intp))
+
+    def _tests_in(self, family_N: NDArray[np.intp]) -> TestedRows:
         # Tests that fewer decisions meet are not tried: they cost time and decide little.
         fewest = max(FEWEST, len(self._rows) // 100)
         found = tests_of(self._rows, self._numbers, family_N, fewest=fewest, keep=_reads_well)
@@ -521,9 +576,29 @@ class _AtPlace:
         # have to pay by tasks, too: what a few tasks have in common is a coincidence.
         tasks = len(self._instances(found_N))
         by_chance = len(self._tests.tests) * _chance_of(borne_out / times, usual, tasks)
-        if by_chance >= _BY_CHANCE and tasks < len(self._ids(found_N)):
+        repeated = tasks < len(self._ids(found_N))
+        if (repeated and by_chance >= _BY_CHANCE) or not self._says_something(path):
             return []
         return path
+
+    def _says_something(self, path: _Path) -> bool:
+        """Whether what it denies is known where it holds, and it is not only that several words are missing."""
+        rows = self._chosen(self._under(path))
+        denied = [self._tests.tests[number] for number, answer in path if not answer]
+        for test in denied:
+            known = sum(self._is_known(test, row) for row in rows)
+            if known < _PURE * len(rows) and any(_has_result(test, row) for row in rows):
+                return False
+        missing = ["~" in test.fact for test in denied]
+        return len(path) < 2 or sum(missing) < len(path)
+
+    def _is_known(self, test: FactTest, row: Decision) -> bool:
+        """Whether what a test asks about was returned before a decision: a result, or in it a number."""
+        name = FactName(test.source, test.fact)
+        if name.presence or test.source.startswith("<"):
+            return _has_result(test, row)
+        number = self._numbers[name]
+        return any(number in segment.fact_F for segment in row.known)
 
     def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
         """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""
@@ -589,17 +664,12 @@ class _AtPlace:
         rows = self._chosen(self._under(path))
         for number, answer in path:
             test = self._tests.tests[number]
-            tool = test.source.removeprefix(RESULTS_OF)
-            times = 0
-            if tool != test.source:
-                times = 1  # there are several results of what was called twice
-            is_call = False
             if answer:
                 is_call = self._is_of_each_result(number)
-            elif not test.source.startswith("<"):
-                is_call = all(row.past.count(tool) <= times for row in rows)
+            else:
+                is_call = not any(_has_result(test, row) for row in rows)
             if is_call:
-                test = FactTest(CALLED, tool, times + 0.5)
+                test = FactTest(CALLED, test.source.removeprefix(RESULTS_OF), _fewest_calls(test) - 0.5)
             conditions[test.telling, answer] = None
         return tuple(conditions)
 
@@ -625,6 +695,21 @@ def _soon(decision: Decision, rare: Collection[ToolName]) -> frozenset[ToolName]
             break
         soon.update(later.tools)
     return frozenset(soon)
+
+
+def _fewest_calls(test: FactTest) -> int:
+    """After how many calls of its tool a result that a test asks for is known: several results after two."""
+    return 1 + test.source.startswith(RESULTS_OF)
+
+
+def _has_result(test: FactTest, row: Decision) -> bool:
+    """Whether the tool that a test asks for was called before a decision, or it asks for none."""
+    return test.source.startswith("<") or row.past.count(test.source.removeprefix(RESULTS_OF)) >= _fewest_calls(test)
+
+
+def _is_worst_so_far(row: Decision) -> bool:
+    """Whether each call of its run before missed less."""
+    return all(earlier.missed < row.missed for earlier in row.run.decisions if earlier.at < row.at)
 
 
 def _reads_well(test: FactTest) -> bool:

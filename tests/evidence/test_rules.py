@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.evidence.facts import FactTest
-from hepm.evidence.rules import ToolRule
+from hepm.evidence.rules import ToolRule, rules_of
 from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
@@ -530,3 +530,98 @@ def test_what_failed_in_runs_of_one_task_alone_is_no_rule_for_all(tmp_path: Path
         memory.ingest(runs)
         against = [rule.worse for rule in memory.lessons.rules("default") if "sing" in rule.worse and not rule.family]
     assert bool(against) is (tasks == 3)
+
+
+def rules_at(folder: Path, runs: Iterable[Trajectory], place: str) -> list[ToolRule]:
+    """The rules of some runs about what follows a call."""
+    with Memory.open(folder) as memory:
+        memory.ingest(runs)
+        return [rule for rule in memory.lessons.rules("default") if rule.place.tool == place]
+
+
+def support_run(name: str, goal: str, *calls: str, success: bool = True, **said: object) -> Trajectory:
+    """A run whose first call returns what is said, and the others "ok"."""
+    return told(name, (calls[0], said), *((tool, "ok") for tool in calls[1:]), success=success, goal=goal)
+
+
+def test_what_worked_for_other_requests_is_no_way_out_for_those_that_failed(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for n in range(14):
+        log_in = f"I cannot log in, my number is {n}"
+        runs.append(support_run(f"l{n}", log_in, "find", "reset", success=False, two_factor=True))
+        runs.append(support_run(f"m{n}", log_in, "find", "reset", two_factor=False))
+    for n in range(3):
+        runs.append(support_run(f"v{n}", f"I cannot log in, my number is {n + 50}", "find", "verify", two_factor=True))
+    for n in range(42):
+        where = f"{('Where is', 'I want to return', 'Please cancel')[n % 3]} order {n}"
+        runs.append(support_run(f"o{n}", where, "find", "get_order", two_factor=n % 2 == 0))
+    rules = [rule for rule in rules_at(tmp_path, runs, "find") if "reset" in rule.worse]
+    assert [(rule.better, [test.fact for test, _ in rule.conditions]) for rule in rules] == [("", ["two_factor=true"])]
+
+
+def rules_by_charges(folder: Path, runs: Iterable[Trajectory], spared: str = "") -> Iterator[ToolRule]:
+    """The rules of some runs, where each call of a lost run but those of one tool missed a better way."""
+    with Memory.open(folder) as memory:
+        memory.ingest(runs)
+        sample = memory.evidence().valued()
+    for decision in sample.decisions:
+        decision.missed = 0.0 if decision.run.won or spared in decision.tools else 0.5
+    return rules_of(sample.runs, sample.numbers)
+
+
+def test_a_call_is_not_blamed_where_no_run_was_won_any_more(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for n in range(20):
+        goal = f"Please send order {n} elsewhere"
+        runs.append(support_run(f"p{n}", goal, "get_order", "update", "close", status="pending"))
+        runs.append(support_run(f"l{n}", goal, "get_order", "update", "intercept", success=False, status="shipped"))
+        runs.append(support_run(f"w{n}", goal, "get_order", "intercept", "close", status="shipped"))
+    against = {rule.place.tool: rule.worse for rule in rules_by_charges(tmp_path, runs) if rule.worse}
+    assert against == {"get_order": ("update",)}
+
+
+@pytest.mark.parametrize("mistake", [True, False])
+def test_a_call_is_not_blamed_after_mistakes_of_several_kinds(tmp_path: Path, mistake: bool) -> None:
+    runs = [trajectory(f"w{n}", "look", "buy", goal=f"help {n}") for n in range(20)]
+    for n in range(12):
+        earlier = [f"waste {n}"] if mistake else []
+        runs.append(trajectory(f"l{n}", *earlier, "look", "shout", goal=f"help {n + 50}", success=False))
+    against = [rule for rule in rules_by_charges(tmp_path, runs, spared="look") if "shout" in rule.worse]
+    assert bool(against) is not mistake
+
+
+@pytest.mark.parametrize("others", [0, 5])
+def test_where_other_calls_work_as_well_none_is_advised(tmp_path: Path, others: int) -> None:
+    runs: list[Trajectory] = []
+    for n in range(18):
+        runs.append(support_run(f"p{n}", f"help {n}", "get_order", "update", status="pending"))
+        runs.append(support_run(f"s{n}", f"help {n + 50}", "get_order", "intercept", status="shipped"))
+    runs += [support_run(f"c{n}", f"help {n + 90}", "get_order", "cancel", status="pending") for n in range(others)]
+    advised = {rule.better for rule in rules_at(tmp_path, runs, "get_order")}
+    assert ("update" in advised) is (others == 0)
+
+
+def test_a_condition_outside_of_which_nothing_else_works_is_none(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for n in range(16):
+        runs.append(support_run(f"p{n}", f"help {n}", "find", "reset", "close", plan="pro"))
+        runs.append(support_run(f"b{n}", f"help {n + 50}", "find", "reset", "close", success=n < 4, plan="basic"))
+    assert rules_at(tmp_path, runs, "reset") == []
+
+
+def test_a_condition_denies_no_result_of_a_tool_that_was_not_always_called(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for n in range(60):
+        ready = (1, 2, 7, 9)[n % 4]
+        counted = [("count", {"ready": ready})] if n % 3 else []
+        tool = "wait" if counted and ready > 2 else "restart"
+        runs.append(told(f"r{n}", *counted, ("check", "slow"), (tool, "ok"), goal=f"host {n} is slow"))
+    conditions = [rule.conditions for rule in rules_at(tmp_path, runs, "check")]
+    assert any(test.source == "count" for tests in conditions for test, _ in tests)
+    assert not any(test.source == "count" and not true for tests in conditions for test, true in tests)
+
+
+@pytest.mark.parametrize("fact", ["id", "repository.id", "pull_number", "items[].userId", "number"])
+def test_a_number_that_names_one_thing_is_no_condition(fact: str) -> None:
+    assert not FactTest("look", fact, 7.5).readable
+    assert FactTest("look", f"{fact}s[]", 7.5).readable

@@ -105,7 +105,7 @@ def desks(recorded_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def test_the_runs_beside_a_fork_were_lost_by_its_call_and_saved_by_the_other_one(desks: Memory) -> None:
     runs = {run.id: run for run in desks.evidence().valued().runs}
-    forks = desks.report().forks
+    forks = [fork for fork in desks.report().forks if fork.ways]
     assert len(forks) > 3
     for fork in forks:
         failed, worked = fork.mistakes[0].shown[0], fork.ways[0].shown[0]
