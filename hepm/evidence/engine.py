@@ -54,20 +54,19 @@ _STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" a
 
 
 class Counted(NamedTuple):
-    """Decisions in the leaf of the small tree that called a tool.
+    """Runs that called a tool in the leaf of the small tree.
 
     Attributes:
-        worked: Those whose value is a half or more (see `hepm.evidence.values`); of these, `won` of successful runs.
+        tried: How many runs made them, and how many of these succeeded: `won`.
     """
 
-    worked: int
     tried: int
     won: int
 
     @property
     def failed(self) -> int:
-        """Those that did not work."""
-        return self.tried - self.worked
+        """The runs that failed."""
+        return self.tried - self.won
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +91,7 @@ class Findings:
         ended: Of the successful runs with like requests that came here, the share that ended here; 0 if the user wrote
             since.
         strange: The tool whose result the conditions ask about, which has nothing of what such results had; else "".
+        ceiling: How often runs succeed after the best calls (see `hepm.evidence.values.ceiling`).
     """
 
     ways: Mapping[ToolName, Way]
@@ -109,6 +109,7 @@ class Findings:
     came: float = 1.0
     ended: float = 0.0
     strange: ToolName = ""
+    ceiling: float = 1.0
 
     @property
     def wider(self) -> Mapping[ToolName, Way]:
@@ -176,7 +177,7 @@ class Learned:
     """What labelled runs say. Immutable.
 
     Attributes:
-        base: Share of successful runs.
+        base: Share of successful runs; `ceiling` of those after the best calls.
         support, failures: How many successful, and how many failed runs called each tool.
         called_3P: Numbers of the run and of the tool, and how often it called it, of all P pairs.
         whole: Whether all runs were read; else counts are the least there are.
@@ -186,6 +187,7 @@ class Learned:
     requests: Requests
     numbers: ToolCodes
     base: float
+    ceiling: float
     support: Counter[ToolName]
     failures: Counter[ToolName]
     called_3P: NDArray[np.intp]
@@ -282,7 +284,18 @@ class Learned:
         in_leaf = _counted(place, like.small_N)
         came, ended = self._of_like_requests(situation, place)
         return Findings(
-            *found, conditions, by_user, unlike, in_leaf, like.small_N, place, self.base, came, ended, strange
+            *found,
+            conditions,
+            by_user,
+            unlike,
+            in_leaf,
+            like.small_N,
+            place,
+            self.base,
+            came,
+            ended,
+            strange,
+            self.ceiling,
         )
 
     def _of_like_requests(self, situation: Situation, place: PlaceEvidence) -> tuple[float, float]:
@@ -319,11 +332,11 @@ class Learned:
                 last_R[run] = self.numbers[calls[-1]]
         return last_R
 
-    def runs_of(self, found: Findings, tool: ToolName, *, worked: bool) -> tuple[str, ...]:
-        """Ids of the runs in which a tool worked, or did not, as it was counted: the latest first, at most 20."""
+    def runs_of(self, found: Findings, tool: ToolName, *, won: bool) -> tuple[str, ...]:
+        """Ids of the counted runs that called a tool and succeeded, or failed: the latest first, at most 20."""
         place = found.place
         assert place is not None  # as something was counted
-        called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N >= 0.5) == worked)
+        called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N == 1) == won)
         latest: list[int] = sorted(set(place.run_N[called_N & found.leaf_N].tolist()), reverse=True)[:_RUNS_BEHIND]
         return tuple(self.requests.run_ids[number] for number in latest)
 
@@ -573,11 +586,11 @@ def counted(
         weight_G = np.bincount(group_N, weight_N)
     # Scaled to the effective number of decisions, or of groups (Kish 1965).
     weight_N = weight_N * (total / float((weight_G**2).sum()))
-    worked_K, failed_K = place.by_tool(np.array([weight_N * place.value_N, weight_N * (1 - place.value_N)]))
+    sums_3K = place.by_tool(weight_N * np.array([place.value_N, 1 - place.value_N, place.value_N == 1]))
     ways: dict[ToolName, Way] = {}
-    for tool, worked, failed in zip(place.tools, worked_K.tolist(), failed_K.tolist(), strict=True):
+    for tool, (worked, failed, won) in zip(place.tools, sums_3K.T.tolist(), strict=True):
         if worked + failed > _LEAST:
-            ways[tool] = Way(tool, worked, failed, base)
+            ways[tool] = Way(tool, worked, failed, won, base)
     return ways
 
 
@@ -589,14 +602,18 @@ def _best_in_leaf(place: PlaceEvidence, true_F: BoolArray) -> ToolName:
 
 
 def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted]:
-    """The decisions in a leaf of the small tree by tool."""
-    of_all = np.array([small_N & (place.value_N >= 0.5), small_N, small_N & (place.value_N == 1)])
-    counts_K3: list[list[int]] = place.by_tool(of_all.astype(np.float32)).astype(np.intp).T.tolist()
+    """The runs that decided in a leaf of the small tree, by tool."""
+    tool_C, row_C = place.calls
+    in_leaf_C = small_N[row_C]
+    tool_C, row_C = tool_C[in_leaf_C], row_C[in_leaf_C]
+    # A run may come to one situation more than once.
+    _, first_U = np.unique(tool_C * (int(place.run_N.max(initial=0)) + 1) + place.run_N[row_C], return_index=True)
+    tried_K = np.bincount(tool_C[first_U], minlength=len(place.tools))
+    won_K = np.bincount(tool_C[first_U], place.value_N[row_C[first_U]] == 1, len(place.tools)).astype(np.intp)
     by_tool: dict[ToolName, Counted] = {}
-    for tool, counts in zip(place.tools, counts_K3, strict=True):
-        of_tool = Counted(*counts)
-        if of_tool.tried:
-            by_tool[tool] = of_tool
+    for tool, tried, won in zip(place.tools, tried_K.tolist(), won_K.tolist(), strict=True):
+        if tried:
+            by_tool[tool] = Counted(tried, won)
     return by_tool
 
 

@@ -25,10 +25,11 @@ from hepm.evidence.decisions import (
     IntArray,
     facts_of_calls,
 )
+from hepm.ingest.facts import PRESENT
 from hepm.text import FUNCTION_WORDS
 from hepm.types import RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, ToolName
 
-_PRESENT: Final = 0.5  # the limit of a value or a word: 1 where it is there
+_THERE: Final = 0.5  # the limit of a value or a word: 1 where it is there
 _MOST_LIMITS: Final = 16  # numbers that one fact is compared with
 _MOST_DATES: Final = 6  # the same of dates, which rarely decide
 _FEWEST_FAMILIES: Final = 3
@@ -70,6 +71,10 @@ class FactTest(NamedTuple):
         tool = self.source.removeprefix(RESULTS_OF)
         return tool in known.get(CALLED, _NOTHING) and tool not in known
 
+    def asks_about_called(self, known: Facts) -> bool:
+        """Whether it does not ask for the result of a tool that was not called."""
+        return self.source.startswith("<") or self.source.removeprefix(RESULTS_OF) in known
+
     def sentence(self, known: Facts) -> str:
         """The answer in words, given what is known: "get_order says status is shipped"."""
         holds = self.holds(known)
@@ -79,9 +84,11 @@ class FactTest(NamedTuple):
             return self._replace(fact=word).in_words(holds=True)
         if holds or self.source in (CALLED, BEFORE, SINCE, USER) or "~" in self.fact:
             return self.in_words(holds=holds)
+        if self.fact.endswith(PRESENT):
+            return self.in_words(holds=False)
         if "=" in self.fact:
             key = self.fact.partition("=")[0]
-            others = [fact for fact in of_source if fact.startswith(f"{key}=")]
+            others = [fact for fact in of_source if fact.startswith(f"{key}=") and not fact.endswith(PRESENT)]
             # What it is says more than what it is not.
             if len(others) == 1:
                 return self._replace(fact=others[0]).in_words(holds=True)
@@ -99,6 +106,11 @@ class FactTest(NamedTuple):
         if "~" in self.fact:
             word = self.fact.rpartition("~")[2]
             return f'{self._says(holds)} "{word}"'
+        if self.fact.endswith(PRESENT):
+            has = "has no"
+            if holds:
+                has = "has"
+            return f"{self.source.removeprefix(RESULTS_OF)} {has} {self.fact.removesuffix(PRESENT)}"
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
             return f"{self._says(holds)} {key or 'the result'} is {value}"
@@ -337,7 +349,7 @@ def tests_of(
 def _limits(name: FactName, value_X: Float32Array) -> list[float]:
     """What the values of a fact are compared with: numbers half-way between them, spread evenly over them."""
     if name.presence:
-        return [_PRESENT]
+        return [_THERE]
     distinct = np.unique(value_X)
     between = (distinct[1:] + distinct[:-1]) / 2
     most = _MOST_LIMITS

@@ -14,7 +14,7 @@ from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRu
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import PlaceEvidence, grow
-from hepm.evidence.values import back_up
+from hepm.evidence.values import back_up, ceiling
 from hepm.graph.delta import ADVISED
 from hepm.graph.rows import spread_over
 from hepm.types import ToolName
@@ -60,6 +60,7 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         requests,
         tools,
         base,
+        ceiling(rows_at, places, base),
         support,
         failures,
         called_3P,

@@ -157,15 +157,18 @@ class PlaceEvidence:
 
     def by_tool(self, weight_XN: Float32Array) -> Float32Array:
         """Weights of the decisions in sums by what was called, shape (X, K)."""
-        first_K, row_C = self._by_tool
         # Not `@`: on busy cores the threads of a BLAS wait for each other.
-        return np.add.reduceat(weight_XN[:, row_C], first_K, axis=1)
+        return np.add.reduceat(weight_XN[:, self.calls[1]], self._first_K, axis=1)
 
     @cached_property
-    def _by_tool(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The rows that called each tool, one after the other, and where those of each tool begin."""
+    def calls(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The number of the tool and the row of each call, those of one tool together; shapes (C,)."""
         tool_C, row_C = np.nonzero(self.called_NK.T)
-        return np.searchsorted(tool_C, np.arange(len(self.tools))), row_C
+        return tool_C, row_C
+
+    @cached_property
+    def _first_K(self) -> NDArray[np.intp]:
+        return np.searchsorted(self.calls[0], np.arange(len(self.tools)))
 
     def with_decision(
         self, tools: Sequence[ToolName], true_F: BoolArray, value: float, run: int, last: Sequence[int]

@@ -7,11 +7,12 @@ earlier call, and the last call of a failed run is worth nothing.
 What is known of later situations may not show that no run that made this call succeeded. So failures are also divided
 among the calls of their runs: a run fails if one of its calls is wrong (noisy-OR; Pearl 1988), which calls of one kind
 are equally often (expectation maximisation; Dempster, Laird and Rubin 1977). A call to which more than half of a
-failure is charged is worth less.
+failure is charged is worth less. At first, a call is the likelier to be wrong the more successful runs did otherwise.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -27,8 +28,11 @@ from hepm.types import ToolName
 SWEEPS: Final = 3
 """Steps over which a failure is passed back."""
 _STEPS: Final = 30  # of expectation maximisation
-_USUAL: Final = 2.0  # cases, wrong as often as calls are, that are added to those of a kind
+_USUAL: Final = 2.0  # cases, wrong as often as at first, that are added to those of a kind
+_DOUBT: Final = 1.0  # cases that did otherwise, and as many that did the same, that are added to those of a leaf
+_MOST_WRONG: Final = 0.9
 _FEWEST_CASES: Final = 3  # of a kind, below which nothing is charged to it
+_FEWEST_BEST: Final = 5  # decisions of a tool that may be the best one
 _CAUTIOUS: Final = 0.67  # standard errors below the mean of what a way achieves
 _ROUNDING: Final = 1e-6  # keeps shares below 1, and divisions by nothing finite
 _UNKNOWN: Final = 0.5  # part of the base that a situation achieves which no decision is like
@@ -41,12 +45,14 @@ class Way:
 
     Attributes:
         worked, failed: Decisions like this one by what they achieved; fractions, as each counts by its likeness.
+        won: Those of successful runs.
         base: Share of successful runs in the whole memory: one decision of that value is added to the counts.
     """
 
     tool: ToolName
     worked: float
     failed: float
+    won: float
     base: float
 
     @property
@@ -145,17 +151,42 @@ def charges(
     instance_D = np.unique([decision.run.instance for decision in decisions], return_inverse=True)[1]
     _, same_D, times_S = np.unique(np.stack([kind_D, instance_D]), axis=1, return_inverse=True, return_counts=True)
     weight_D = 1 / times_S[same_D.ravel()]
-    usual = len(np.unique(run_D[lost_D])) / max(len(decisions), 1)
     cases_K = np.bincount(kind_D, weight_D, len(kinds))
-    wrong_K = np.full(len(kinds), usual)
+    won_K = np.bincount(kind_D, weight_D * ~lost_D, len(kinds))
+    leaves = {leaf: number for number, leaf in enumerate(dict.fromkeys(kind[:2] for kind in kinds))}
+    leaf_K = np.array([leaves[kind[:2]] for kind in kinds], dtype=np.intp)
+    others_K = np.bincount(leaf_K, won_K)[leaf_K] - won_K
+    doubt_K = (others_K + _DOUBT) / (others_K + won_K + 2 * _DOUBT)
+    usual_K = doubt_K * len(np.unique(run_D[lost_D])) / max(float(doubt_K[kind_D].sum()), 1)
+    wrong_K = np.minimum(usual_K, _MOST_WRONG)
     charge_D = np.zeros(len(decisions))
     for _ in range(_STEPS):
         wrong_D = np.minimum(wrong_K[kind_D], 1 - _ROUNDING) * lost_D
         right_R = np.exp(np.bincount(run_D, np.log1p(-wrong_D), len(runs)))
         charge_D = np.minimum(wrong_D / np.maximum(1 - right_R[run_D], _ROUNDING), 1)
-        wrong_K = (np.bincount(kind_D, weight_D * charge_D, len(kinds)) + _USUAL * usual) / (cases_K + _USUAL)
+        wrong_K = (np.bincount(kind_D, weight_D * charge_D, len(kinds)) + _USUAL * usual_K) / (cases_K + _USUAL)
     charge_D[cases_K[kind_D] < _FEWEST_CASES] = 0
     return dict(zip(decisions, charge_D.tolist(), strict=True))
+
+
+def ceiling(
+    rows_at: Mapping[CallPlace, Sequence[Decision]], places: Mapping[CallPlace, PlaceEvidence], base: float
+) -> float:
+    """How often runs succeed after the best calls: the highest lower bound of a tool in a leaf of a small tree.
+
+    Runs fail for reasons of their own, too: a way after which as many succeed has nothing wrong with it.
+    """
+    best = base
+    for place, rows in rows_at.items():
+        outcomes: defaultdict[tuple[int, ToolName], list[bool]] = defaultdict(list)
+        for leaf, decision in zip(places[place].small_N.tolist(), rows, strict=True):
+            for tool in decision.tools:
+                outcomes[leaf, tool].append(decision.run.won)
+        for won in outcomes.values():
+            if len(won) >= _FEWEST_BEST:
+                way = Way("", sum(won), len(won) - sum(won), sum(won), base)
+                best = max(best, way.bounds[0])
+    return best
 
 
 def _of_other_families(

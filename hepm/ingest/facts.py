@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final
 from xml.etree import ElementTree
 
@@ -24,17 +24,18 @@ from hepm.ingest.formats.parts import result_text
 from hepm.text import CUT, FUNCTION_WORDS, cut_off
 from hepm.types import JSON
 
-MOST_FACTS: Final = 60
+MOST_FACTS: Final = 100
 """Facts of one result, or words of one message, that are kept: the first ones."""
+PRESENT: Final = "=*"
+"""Ends the fact that a text is there, which depends on none of its values."""
 _MOST_KEYS: Final = 25
 _MOST_ITEMS: Final = 10  # of a list that are read; its length is a fact of its own
-_DEEPEST: Final = 4
+_DEEPEST: Final = 8
 _KEY_CHARS: Final = 40
 _SHORT: Final = 25  # characters of a text that is a value; a longer one is words
 _FEWEST_SPACES: Final = 2  # of a short text whose words are facts, too: "under recall since march"
-_TEXT_CHARS: Final = 600
 _MOST_NUMBERS: Final = 15  # of one text
-KEPT_CHARS: Final = 600
+KEPT_CHARS: Final = 2_000
 """Characters of a result that are stored, and that facts are read from (see `shorter_result`)."""
 _PARSED_CHARS: Final = 100_000  # a longer result is read as words: parsing it takes milliseconds
 _PRUNED_CHARS: Final = 100  # of a text inside a longer result
@@ -54,9 +55,18 @@ _MONEY: Final = re.compile(r"[$€£] ?(\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,2})?(
 _QUANTITY: Final = re.compile(
     r"(?:[$€£]|[A-Z]{3} )? ?(-?\d{1,3}(?:,\d{3})+|-?\d{1,6})(\.\d{1,6})?(?: ?(?:%|[^\W\d_]{1,3}|[a-z]{4,12}))?"
 )
+# "23m ago" and "7d ago" are compared in minutes.
+_AGE: Final = re.compile(r"(\d{1,4}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?) ago")
+_MINUTES: Final[Mapping[str, float]] = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10080}
+# What an item of a list is named by: "cpu_percent", "p99_ms" or "Monday", but no id.
+_ITEM: Final = re.compile(r"(?=.{2,30}$)[^\W\d]+(?:[ _./-]?\d?\d?[^\W\d]+)*\d?")
+_NAME: Final = re.compile(r"[^\W\d_]{4,}\w*?\d\d")  # "HighLatencyP99" is no id
 _BARE_ID: Final = re.compile(r"\d{5,}")
 _CODE: Final = re.compile(r"([^\W\d_]{2,6}[-_]?)\d{3,}")  # an id whose letters may say what it is of
 _LINE: Final = re.compile(r"[\s>*+-]*([^\W\d_][\w /-]{0,38}?)[*\s]*[:=][*]*\s+(\S.*)")
+_GAP: Final = re.compile(r"\s*\|\s*|\s{2,}|\t")  # between two columns of a table
+_FEWEST_ROWS: Final = 2  # of a table without bars, beside its head
+_ROWS: Final = "[]"  # stands for the rows of a table among other lines, and is no part of a path
 _FEWEST_LINES: Final = 2  # of "key: value": a single one may be prose
 # What names a person decides nothing for others.
 _PERSONAL: Final = re.compile(
@@ -102,8 +112,10 @@ def _pruned(value: JSON, depth: int) -> JSON:
         return CUT
     if isinstance(value, Mapping):
         return {key: _pruned(value[key], depth + 1) for key in _values_first(value)}
-    items = [_pruned(item, depth + 1) for item in value[:_MOST_ITEMS]]
-    return [*items, CUT] if len(value) > _MOST_ITEMS else items
+    if len(value) <= _MOST_ITEMS:
+        return [_pruned(item, depth + 1) for item in value]
+    items = [_pruned(item, depth + 1) for item in (*value[: _MOST_ITEMS - 1], value[-1])]
+    return [*items[:-1], CUT, items[-1]]
 
 
 def _values_first(record: Mapping[str, JSON]) -> list[str]:
@@ -115,9 +127,11 @@ def _values_first(record: Mapping[str, JSON]) -> list[str]:
 def facts_of_result(result: str) -> Mapping[str, float]:
     """The facts of a result by name, such as {"status=shipped": 1, "total": 89.5, "items[]": 3}.
 
-    A name with "=" is a value, one with "~" a word of a text of three words or more; both have the number 1. Other
-    names are numbers: of the result, of what a text counts ("12 passed"), the length of a list, or with "@" a date in
-    days since 1970. Other values with two digits in a row are left out.
+    A name with "=" is a value, one with "~" a word of a text of three words or more, one with `PRESENT` says that there
+    is a text; all have the number 1. Other names are numbers: of the result, of what a text counts ("12 passed"), the
+    length of a list, minutes ("7d ago"), or with "@" a date in days since 1970. Other values with two digits in a row
+    are left out. What items of a list say counts for all of them ("events[].state"), for the last one
+    ("events[last].state"), and for each that has a name ("[cpu_percent].now").
     """
     text = result.strip()
     parsed = parsed_result(text)
@@ -129,7 +143,7 @@ def facts_of_result(result: str) -> Mapping[str, float]:
 @lru_cache(maxsize=4_096)
 def facts_of_message(text: str) -> Mapping[str, float]:
     """The words of a message, and as "#" the largest number that it counts ("250 boxes") or sum of money in it."""
-    start = text[:_TEXT_CHARS]
+    start = text[:KEPT_CHARS]
     amounts = [number for _, number in islice(_numbers(start), _MOST_NUMBERS)]
     amounts += [float(whole.replace(",", "") + cents) for whole, cents in _MONEY.findall(start)]
     facts = [("#", max(amounts))] if amounts else []
@@ -150,7 +164,7 @@ def parsed_result(text: str) -> JSON:
     """What a text holds as JSON, as Python prints it, as XML, as a table or as lines of "key: value"; else None."""
     if len(text) > _PARSED_CHARS:
         return None
-    for parse in _READ_AS.get(text[:1], (_lines,)):
+    for parse in _READ_AS.get(text[:1], (_table, _lines)):
         with suppress(ValueError, SyntaxError, TypeError, IndexError, RecursionError, MemoryError):
             return parse(text)
     return None
@@ -200,16 +214,25 @@ def _element(element: ElementTree.Element) -> JSON:
 
 
 def _table(text: str) -> JSON:
-    """A table of Markdown: of two columns its values by their names, else its rows."""
-    rows: list[list[str]] = []
-    for line in text.splitlines():
-        row = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if "".join(row).strip("-: "):  # else the line under the head
-            rows.append(row)
-    head, _, *_ = rows  # a ValueError for a single row
-    if len(head) == 2:
-        return _by_key((row[0], row[1]) for row in rows[1:] if len(row) == 2)
-    return [dict(zip(head, row, strict=False)) for row in rows[1:]]
+    """A table whose columns are set apart by bars, tabs or several spaces, with the lines around it under the key "".
+
+    Of Markdown's with two columns its values by their names, else its rows.
+    """
+    lines = text.splitlines()
+    cells = [[cell.strip() for cell in _GAP.split(line.strip().strip("|"))] for line in lines]
+    runs = [list(run) for columns, run in groupby(range(len(lines)), lambda line: len(cells[line])) if columns > 1]
+    longest = max(runs, key=len)  # a ValueError without any
+    # Without the line under the head.
+    head, *rows = [cells[line] for line in longest if "".join(cells[line]).strip("-=+: ")]
+    if text.startswith("|") and len(head) == 2:
+        return _by_key((row[0], row[1]) for row in rows)
+    if len(rows) < _FEWEST_ROWS and not text.startswith("|"):
+        raise ValueError("hardly a table")
+    table: JSON = [dict(zip(head, row, strict=True)) for row in rows]
+    around = " ".join(line.strip() for number, line in enumerate(lines) if number not in longest)
+    if around.strip():
+        return {"": around, _ROWS: table}
+    return table
 
 
 def _lines(text: str) -> JSON:
@@ -256,8 +279,13 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
         items = [item for item in value if item != CUT]
         if len(items) == len(value):  # of a list that was cut the length is not known
             yield f"{path}[]", len(value)
-        for item in items[:_MOST_ITEMS]:
+        shown = items[:_MOST_ITEMS]
+        for item in shown:
             yield from _facts_in(item, f"{path}[]", depth + 1)
+        if len(items) > 1 and isinstance(items[-1], Mapping):
+            yield from _facts_in(items[-1], f"{path}[last]", depth + 1)
+        for name, item in _by_name(shown):
+            yield from _facts_in(item, f"{path}[{name}]", depth + 1)
     elif value is None or isinstance(value, bool):
         yield f"{path}={json.dumps(value)}", 1
     elif isinstance(value, int | float):
@@ -272,9 +300,26 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
             yield from _facts_in_text(value, path)
 
 
+def _by_name(items: Sequence[JSON]) -> list[tuple[str, Mapping[str, JSON]]]:
+    """The rest of each item by the name that it begins with, such as "cpu_percent", if no two items have one name."""
+    named: dict[str, Mapping[str, JSON]] = {}
+    for item in items:
+        if not isinstance(item, Mapping) or not item:
+            return []
+        key, name = next(iter(item.items()))
+        if not isinstance(name, str) or not _ITEM.fullmatch(name):
+            continue
+        if name.lower() in named:
+            return []
+        named[name.lower()] = {other: item[other] for other in item if other != key}
+    return list(named.items())
+
+
 def _below(path: str, key: str) -> str:
     """The path of a key. Keys that are ids are all the same: their values are what may decide."""
     key = "*" if _ID.search(key) else key[:_KEY_CHARS]
+    if key == _ROWS:
+        return path
     if not path:
         return key
     return f"{path}.{key}"
@@ -282,30 +327,39 @@ def _below(path: str, key: str) -> str:
 
 def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
     if len(text) >= _SHORT:
-        shown = text[:_TEXT_CHARS]
+        shown = text[:KEPT_CHARS]
         for word, number in islice(_numbers(shown), _MOST_NUMBERS):
             yield _below(path, word), number
         for word in _words(shown):
             yield f"{path}~{word}", 1
         return
     if _PERSONAL.search(path):
+        yield f"{path}{PRESENT}", 1
         return
     text = text.strip()
+    age = _AGE.fullmatch(text)
     quantity, code = _QUANTITY.fullmatch(text), _CODE.fullmatch(text)
     if _DATE.fullmatch(text):
         with suppress(ValueError):  # no day of the calendar
             yield f"{path}@", (date.fromisoformat(text) - date(1970, 1, 1)).days
+    elif age is not None:
+        yield _below(path, "ago"), int(age[1]) * _MINUTES[age[2][0]]
     elif quantity is not None and not _BARE_ID.fullmatch(text):
         yield path or "value", float(quantity[1].replace(",", "") + (quantity[2] or ""))
-    elif code is not None:
-        yield f"{path}={code[1].lower()}…", 1
-    elif not _ID.search(text):
-        yield f"{path}={text.lower()}", 1
-        if text.count(" ") >= _FEWEST_SPACES:
-            yield from ((f"{path}~{word}", 1) for word in _words(text))
+    else:
+        if code is not None:
+            yield f"{path}={code[1].lower()}…", 1
+        elif not _ID.search(text) or _NAME.fullmatch(text):
+            yield f"{path}={text.lower()}", 1
+            if text.count(" ") >= _FEWEST_SPACES:
+                yield from ((f"{path}~{word}", 1) for word in _words(text))
+        if "[" not in path:
+            yield f"{path}{PRESENT}", 1
 
 
 def _numbers(text: str) -> Iterator[tuple[str, float]]:
+    for number, unit in _AGE.findall(text):
+        yield "ago", int(number) * _MINUTES[unit[0]]
     for number, word in _COUNTING.findall(text):
         # "at 90 and rising" counts nothing, and in "694 Highland Drive" the number is a house's.
         if word.lower() not in FUNCTION_WORDS and not word.istitle():

@@ -83,12 +83,17 @@ ENDED: Final = 0.75
 """and of all successful runs with like requests: where fewer ended, a fact may say that this run goes on."""
 STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
+REACHED: Final = 0.9
+"""Part of `Findings.ceiling`: a way after which fewer runs succeed has a lower chance."""
 MOSTLY: Final = 0.8
-"""What a way achieves in such situations, below which its chance is lowered."""
-PARTED: Final = 0.7
+"""Part of what worked, and of what ways achieve elsewhere, that a clear way has."""
+PARTED: Final = 0.8
 """The floor of a chance where a fact of a result parts the decisions, `MOSTLY` this way worked,"""
 ACHIEVES: Final = 0.6
 """and the lower bound of what it achieves is this much."""
+SOMETIMES: Final = 0.15
+"""Share of successful runs with a way that fewer runs take, from which on it is not warned of: it may be right where
+nothing known says so."""
 FEWEST_KNOWN: Final = 3.0
 """Effective decisions that all failed, from which on no way is known to work."""
 SAME_WORDS: Final = 0.7
@@ -143,7 +148,9 @@ def spoken(
     if silence:
         return Spoken({}, [], silence=silence)
     avoided = {way.tool for way in warned}
-    if instead is not None and allows(instead.tool) and instead.tool not in situation.again:
+    # What stands out in like situations may be called again.
+    fresh = instead is not None and (instead.tool in found.counted or instead.tool not in situation.again)
+    if instead is not None and fresh and allows(instead.tool):
         left = sum(way.worked for way in ways if way.tool not in avoided)
         likely, seen = min(instead.worked / left, instead.mean), instead is found.ways.get(instead.tool)
         if not seen:
@@ -187,7 +194,7 @@ def _named(
         if tool in situation.again and not _is_repeated(tool, found):
             silence = silence or "again"
             continue
-        likely = found.chance.get(tool, 0.0) * works.get(tool, 1.0) * _achieved(found.ways.get(tool))
+        likely = found.chance.get(tool, 0.0) * works.get(tool, 1.0) * _achieved(tool, found)
         if not named and likely < _floor(tool, found, chance, floors):
             if likely >= floors.chance:
                 silence = silence or "few"
@@ -213,11 +220,16 @@ def _foreseen(found: Findings) -> str:
     return ""
 
 
-def _achieved(way: Way | None) -> float:
-    """1 for a way that mostly works here, less for one that often fails: held-out successes do not show that."""
+def _achieved(tool: ToolName, found: Findings) -> float:
+    """1 for a tool after which runs succeed as often as after others, less where more fail, for whatever reason.
+
+    Held-out successes do not show that: something unknown may decide here.
+    """
+    way = found.ways.get(tool)
     if way is None:
         return 1.0
-    return min((way.worked + 1) / (way.tried + 1) / MOSTLY, 1.0)
+    usual = REACHED * found.ceiling
+    return min((way.won + usual) / (way.tried + 1) / usual, 1.0)
 
 
 def _shares(rank: Mapping[ToolName, float]) -> dict[ToolName, float]:
@@ -233,10 +245,12 @@ def _warned(ways: Sequence[Way], found: Findings, allows: Callable[[ToolName], b
         return [], None
     worse: list[Way] = []
     for way in ways:
+        if way is best or way.failed < FEWEST_FAILED or way.bounds[1] >= best.bounds[0]:
+            continue
         counted = found.counted.get(way.tool)
-        twice = counted is None or counted.failed >= FEWEST_COUNTED
-        if way is not best and twice and way.failed >= FEWEST_FAILED and way.bounds[1] < best.bounds[0]:
-            worse.append(way)
+        if counted is not None and (counted.failed < FEWEST_COUNTED or _works_sometimes(way, counted, best)):
+            continue
+        worse.append(way)
     rivals, needed = 0.0, OUTSTANDING
     for way in ways:
         if way is not best and way not in worse:
@@ -249,6 +263,10 @@ def _warned(ways: Sequence[Way], found: Findings, allows: Callable[[ToolName], b
     if warned and stands_out and _is_borne_out(best.tool, found):
         return warned, best
     return warned, None
+
+
+def _works_sometimes(way: Way, counted: Counted, best: Way) -> bool:
+    return way.tried < best.tried and counted.won >= max(FEWEST_COUNTED, SOMETIMES * counted.tried)
 
 
 def _is_borne_out(tool: ToolName, found: Findings) -> bool:
@@ -274,7 +292,7 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
     fits = found.share.get(tool, 0.0) >= FITTING
     way = found.ways.get(tool)
     backed = way is not None and way.worked >= BACKED
-    if sure and fits and _achieved(way) == 1:
+    if sure and fits and _achieved(tool, found) >= MOSTLY:
         least = OF_SURE
         if backed and not chance.measured:
             least = UNMEASURED
@@ -422,8 +440,8 @@ def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
     warnings: list[FailedWay] = []
     for way in answer.spoken.warned:
         # It is avoided all the same where the decisions under the same conditions are too few to be said.
-        counted = answer.found.counted.get(way.tool, Counted(0, 0, 0))
-        if counted.failed >= FEWEST_COUNTED and counted.failed > counted.worked:
+        counted = answer.found.counted.get(way.tool, Counted(0, 0))
+        if counted.failed >= FEWEST_COUNTED and counted.failed > counted.won:
             warnings.append(_failed(answer, way.tool))
     warned = {warning.tool for warning in warnings}
     for tool, drift in answer.drifts.items():
@@ -437,14 +455,14 @@ def _failed(answer: _Answer, tool: ToolName) -> FailedWay:
     found, instead = answer.found, answer.spoken.instead
     of_tool = found.counted[tool]
     others = sum(counted.won for other, counted in found.counted.items() if other != tool)
-    runs = answer.evidence.runs_of(found, tool, worked=False)
+    runs = answer.evidence.runs_of(found, tool, won=False)
     warning = FailedWay(tool, of_tool.failed, of_tool.tried, others=others, failed_runs=runs)
     if instead is None or not answer.query.allows(instead.tool):
         return warning
     for counted in (found.counted.get(instead.tool), found.everywhere.get(instead.tool)):
-        if counted is not None and counted.won >= FEWEST_COUNTED and counted.worked > counted.failed:
+        if counted is not None and counted.won >= FEWEST_COUNTED and counted.won > counted.failed:
             others = max(others, counted.won)
-            runs = answer.evidence.runs_of(found, instead.tool, worked=True)
+            runs = answer.evidence.runs_of(found, instead.tool, won=True)
             better = {"instead": instead.tool, "worked": counted.won, "tried": counted.tried}
             return replace(warning, others=others, worked_runs=runs, **better)
     return warning
@@ -471,11 +489,11 @@ def _why_silent(answer: _Answer) -> str:
     }
     if answer.spoken.silence in silences:
         return silences[answer.spoken.silence]
-    parted = sorted(found.counted.items(), key=lambda item: (-item[1].worked, item[0]))[:_SPLIT]
-    if len(parted) == _SPLIT and parted[1][1].worked * 2 > parted[0][1].worked > 0:
+    parted = sorted(found.counted.items(), key=lambda item: (-item[1].won, item[0]))[:_SPLIT]
+    if len(parted) == _SPLIT and parted[1][1].won * 2 > parted[0][1].won > 0:
         ways = " and ".join(f"{counted.won} with {query.names.shown(tool)}" for tool, counted in parted)
         return f"runs like this one differ: {ways} succeeded"
-    likely = found.chance.get(first, 0.0) * _achieved(found.ways.get(first))
+    likely = found.chance.get(first, 0.0) * _achieved(first, found)
     if likely < CHECKED:
         return "no tool is sure enough"
     return f"no tool is sure enough (best {shown}: {in_words(likely)})"
@@ -486,7 +504,7 @@ def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, measured: boo
     query, mirror, evidence = answer.query, answer.mirror, answer.evidence
     successes, failures = mirror.counts(query.after, tool)
     reasons = _reasons(answer, tool)
-    counted = answer.found.counted.get(tool, Counted(0, 0, 0))
+    counted = answer.found.counted.get(tool, Counted(0, 0))
     if not counted.won or (counted.won, counted.tried) != (successes, successes + failures):  # else it is said already
         reasons.append(_called_in_words(answer, tool, successes, failures))
     if not successes:
@@ -512,11 +530,13 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
             other = found.counted.get(way.tool)
             if other is not None:
                 outcomes.append(f"{other.won} of {other.tried} with {answer.query.names.shown(way.tool)}")
-        # "The user is not bob" would give one user's name to another, and a word that is missing explains nothing.
+        # "The user is not bob" would give one user's name to another; what a tool that was not called does not say,
+        # and a word that is missing, explain nothing.
         readable: list[str] = []
         for test in found.conditions:
             said = test.source == USER or (test.source in (SAID, SAID_LAST) and "~" in test.fact)
-            if test.readable and (test.holds(facts) or not said):
+            explains = not said and test.asks_about_called(facts)
+            if test.readable and (test.holds(facts) or explains):
                 readable.append(test.sentence(facts))
         reason = ", ".join(outcomes)
         if readable:
