@@ -54,6 +54,8 @@ PROMISING: Final = 0.5
 """if the lower bound of what it achieves is this much,"""
 PLAUSIBLE: Final = 0.3
 """and its share of what worked: among runs of several kinds it may be what those of another kind do."""
+FAINT: Final = 0.1
+"""The same of a way with which hardly a run under these conditions failed."""
 ELSEWHERE: Final = 0.5
 """The chance of a way that worked for the nearest requests in other situations only, as a part of what it achieved."""
 BACKED: Final = 2.0
@@ -277,6 +279,8 @@ def _is_borne_out(tool: ToolName, found: Findings) -> bool:
     least = PLAUSIBLE
     if counted.won == FEWEST_COUNTED:
         least = FITTING
+    elif counted.won >= MOSTLY * counted.tried:
+        least = FAINT
     return counted.won >= FEWEST_COUNTED and found.share.get(tool, 0.0) >= least
 
 
