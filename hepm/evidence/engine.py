@@ -91,7 +91,7 @@ class Findings:
         ended: Of the successful runs with like requests that came here, the share that ended here; 0 if the user wrote
             since.
         strange: The tool whose result the conditions ask about, which has nothing of what such results had; else "".
-        ceiling: How often runs succeed after the best calls (see `hepm.evidence.values.ceiling`).
+        ceiling: How often runs succeed after the best calls (see `hepm.evidence.values`).
     """
 
     ways: Mapping[ToolName, Way]
@@ -586,11 +586,11 @@ def counted(
         weight_G = np.bincount(group_N, weight_N)
     # Scaled to the effective number of decisions, or of groups (Kish 1965).
     weight_N = weight_N * (total / float((weight_G**2).sum()))
-    sums_3K = place.by_tool(weight_N * np.array([place.value_N, 1 - place.value_N, place.value_N == 1]))
+    sums_3K = place.by_tool(weight_N * np.array([place.value_N, 1 - place.value_N, place.cleared_N]))
     ways: dict[ToolName, Way] = {}
-    for tool, (worked, failed, won) in zip(place.tools, sums_3K.T.tolist(), strict=True):
+    for tool, (worked, failed, cleared) in zip(place.tools, sums_3K.T.tolist(), strict=True):
         if worked + failed > _LEAST:
-            ways[tool] = Way(tool, worked, failed, won, base)
+            ways[tool] = Way(tool, worked, failed, cleared, base)
     return ways
 
 

@@ -40,6 +40,7 @@ _ARRAYS: Final[Mapping[str, Callable[[PlaceEvidence], NDArray[Any]]]] = {
     "unseen_NT": lambda known: known.unseen_NT,
     "called_NK": lambda known: known.called_NK,
     "value_N": lambda known: known.value_N,
+    "cleared_N": lambda known: known.cleared_N,
     "run_N": lambda known: known.run_N,
     "last_N4": lambda known: known.last_N4,
 }

@@ -14,7 +14,7 @@ from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRu
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import PlaceEvidence, grow
-from hepm.evidence.values import back_up, ceiling
+from hepm.evidence.values import back_up
 from hepm.graph.delta import ADVISED
 from hepm.graph.rows import spread_over
 from hepm.types import ToolName
@@ -54,13 +54,13 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         run_N = np.array([run_number[decision.run.id] for decision in rows], dtype=np.intp)
         last_N4 = np.array([tools.last(decision.past) for decision in rows], dtype=np.int32)
         places[place] = grow(rows, numbers, seen=len(decisions), run_N=run_N, last_N4=last_N4)
-    back_up(rows_at, places, requests.family_R, base)
+    ceiling = back_up(rows_at, places, requests.family_R, base)
     evidence = Learned(
         places,
         requests,
         tools,
         base,
-        ceiling(rows_at, places, base),
+        ceiling,
         support,
         failures,
         called_3P,

@@ -110,7 +110,7 @@ class PlaceEvidence:
         leaf_NT, small_N: Where each decision ends in them.
         unseen_NT: Which trees were grown without the family of the decision.
         called_NK: Which tools it called.
-        value_N: What came of it, in [0, 1] (see `hepm.evidence.values`).
+        value_N: What came of it, in [0, 1]; `cleared_N` is how far it is cleared (see `hepm.evidence.values`).
         run_N: Number of its run.
         last_N4: Numbers of the last calls before it, the latest first; -1 before the first.
     """
@@ -125,6 +125,7 @@ class PlaceEvidence:
     unseen_NT: BoolArray
     called_NK: BoolArray
     value_N: Float32Array
+    cleared_N: Float32Array
     run_N: NDArray[np.intp]
     last_N4: IntArray
 
@@ -189,6 +190,7 @@ class PlaceEvidence:
             np.concatenate([self.unseen_NT, np.ones((1, TREES), dtype=np.bool_)]),
             called_NK,
             np.append(self.value_N, np.float32(value)),
+            np.append(self.cleared_N, np.float32(value == 1)),
             np.append(self.run_N, run),
             np.concatenate([self.last_N4, np.array([last], dtype=np.int32)]),
         )
@@ -238,6 +240,7 @@ def grow(
         small.leaves(found.true_NF, 1)[:, 0],
         drawn_NT == 0,
         called_NK,
+        won_N.astype(np.float32),
         won_N.astype(np.float32),
         run_N,
         last_N4,

@@ -12,11 +12,10 @@ failure is charged is worth less. At first, a call is the likelier to be wrong t
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +32,10 @@ _DOUBT: Final = 1.0  # cases that did otherwise, and as many that did the same, 
 _MOST_WRONG: Final = 0.9
 _FEWEST_CASES: Final = 3  # of a kind, below which nothing is charged to it
 _FEWEST_BEST: Final = 5  # decisions of a tool that may be the best one
+_FEWEST_GOOD: Final = 1.2  # the same of one beside which others are clearly worse
+_ROUNDS: Final = 3  # in which failures are explained by what was explained before
+_CLEARLY: Final = 1.5  # standard errors between two kinds
+_MOSTLY_FAILS: Final = 0.3  # share of successes up to which a kind explains failures
 _CAUTIOUS: Final = 0.67  # standard errors below the mean of what a way achieves
 _ROUNDING: Final = 1e-6  # keeps shares below 1, and divisions by nothing finite
 _UNKNOWN: Final = 0.5  # part of the base that a situation achieves which no decision is like
@@ -45,14 +48,14 @@ class Way:
 
     Attributes:
         worked, failed: Decisions like this one by what they achieved; fractions, as each counts by its likeness.
-        won: Those of successful runs.
+        cleared: Those of successful runs, and of failed ones as far as another call explains the failure.
         base: Share of successful runs in the whole memory: one decision of that value is added to the counts.
     """
 
     tool: ToolName
     worked: float
     failed: float
-    won: float
+    cleared: float
     base: float
 
     @property
@@ -94,8 +97,10 @@ def back_up(
     places: Mapping[CallPlace, PlaceEvidence],
     family_R: NDArray[np.intp],
     base: float,
-) -> None:
+) -> float:
     """Set the values of the decisions of failed runs, what they missed, and the values of the rows of the places.
+
+    Returns how often runs succeed after the best calls.
 
     Args:
         rows_at: The decisions that are the rows of each place.
@@ -121,72 +126,108 @@ def back_up(
             for decision in failed:
                 if decision.next is not None:
                     decision.value = best.get(decision.next, decision.value)
-    charge = charges(rows_at, places)
+    kinds = _Kinds.of(rows_at, places)
+    charge = dict(zip(kinds.decisions, charges(kinds).tolist(), strict=True))
     for decision, of_best in best.items():
         decision.value = min(decision.value, 2 * (1 - charge[decision]))
         decision.missed = max(of_best - decision.value, 0.0)
+    cleared_D, ceiling = cleared(kinds, base)
+    start = 0
     for place, evidence in places.items():
-        evidence.value_N[:] = [decision.value for decision in rows_at[place]]
+        rows = rows_at[place]
+        evidence.value_N[:] = [decision.value for decision in rows]
+        evidence.cleared_N[:] = cleared_D[start : start + len(rows)]
+        start += len(rows)
+    return ceiling
 
 
-def charges(
-    rows_at: Mapping[CallPlace, Sequence[Decision]], places: Mapping[CallPlace, PlaceEvidence]
-) -> dict[Decision, float]:
-    """The part of its run's failure that is charged to each decision; 0 in successful runs.
+class _Kinds(NamedTuple):
+    """D decisions by kind: those in one leaf of a small tree that called the same tools.
 
-    Decisions in one leaf of a small tree that called the same tools are of one kind. All runs of a task count as one:
-    if none of them succeeds, the task may be too hard.
+    Attributes:
+        leaf_K: The number of each kind's leaf.
+        weight_D: All runs of a task count as one: if none of them succeeds, the task may be too hard.
     """
-    kinds: dict[tuple[CallPlace, int, tuple[ToolName, ...]], int] = {}
-    runs: dict[int, int] = {}
-    decisions: list[Decision] = []
-    numbers: list[tuple[int, int]] = []
-    for place, rows in rows_at.items():
-        for leaf, decision in zip(places[place].small_N.tolist(), rows, strict=True):
-            kind = kinds.setdefault((place, leaf, decision.tools), len(kinds))
-            numbers.append((kind, runs.setdefault(decision.run.seq, len(runs))))
-            decisions.append(decision)
-    kind_D, run_D = np.array(numbers, dtype=np.intp).reshape(-1, 2).T
-    lost_D = np.array([not decision.run.won for decision in decisions], dtype=np.bool_)
-    instance_D = np.unique([decision.run.instance for decision in decisions], return_inverse=True)[1]
-    _, same_D, times_S = np.unique(np.stack([kind_D, instance_D]), axis=1, return_inverse=True, return_counts=True)
-    weight_D = 1 / times_S[same_D.ravel()]
-    cases_K = np.bincount(kind_D, weight_D, len(kinds))
-    won_K = np.bincount(kind_D, weight_D * ~lost_D, len(kinds))
-    leaves = {leaf: number for number, leaf in enumerate(dict.fromkeys(kind[:2] for kind in kinds))}
-    leaf_K = np.array([leaves[kind[:2]] for kind in kinds], dtype=np.intp)
-    others_K = np.bincount(leaf_K, won_K)[leaf_K] - won_K
+
+    decisions: Sequence[Decision]
+    kind_D: NDArray[np.intp]
+    run_D: NDArray[np.intp]
+    lost_D: NDArray[np.bool_]
+    leaf_K: NDArray[np.intp]
+    weight_D: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows_at: Mapping[CallPlace, Sequence[Decision]], places: Mapping[CallPlace, PlaceEvidence]) -> _Kinds:
+        """Of the decisions that are the rows of each place."""
+        kinds: dict[tuple[CallPlace, int, tuple[ToolName, ...]], int] = {}
+        runs: dict[int, int] = {}
+        decisions: list[Decision] = []
+        numbers: list[tuple[int, int]] = []
+        for place, rows in rows_at.items():
+            for leaf, decision in zip(places[place].small_N.tolist(), rows, strict=True):
+                kind = kinds.setdefault((place, leaf, decision.tools), len(kinds))
+                numbers.append((kind, runs.setdefault(decision.run.seq, len(runs))))
+                decisions.append(decision)
+        kind_D, run_D = np.array(numbers, dtype=np.intp).reshape(-1, 2).T
+        lost_D = np.array([not decision.run.won for decision in decisions], dtype=np.bool_)
+        leaves: dict[tuple[CallPlace, int], int] = {}
+        leaf_K = np.array([leaves.setdefault(kind[:2], len(leaves)) for kind in kinds], dtype=np.intp)
+        instance_D = np.unique([decision.run.instance for decision in decisions], return_inverse=True)[1]
+        _, same_D, times_S = np.unique(np.stack([kind_D, instance_D]), axis=1, return_inverse=True, return_counts=True)
+        return cls(decisions, kind_D, run_D, lost_D, leaf_K, 1 / times_S[same_D.ravel()])
+
+    def counts(self, value_D: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Cases of each kind, or the sums of their values, shape (K,)."""
+        weight_D = self.weight_D if value_D is None else self.weight_D * value_D
+        return np.bincount(self.kind_D, weight_D, len(self.leaf_K))
+
+    def in_run(self, value_D: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of the values in the run of each decision, shape (D,)."""
+        return np.bincount(self.run_D, value_D)[self.run_D]
+
+
+def charges(kinds: _Kinds) -> NDArray[np.float64]:
+    """The part of its run's failure that is charged to each decision, shape (D,); 0 in successful runs."""
+    kind_D, lost_D = kinds.kind_D, kinds.lost_D
+    cases_K = kinds.counts()
+    won_K = kinds.counts(1.0 - lost_D)
+    others_K = np.bincount(kinds.leaf_K, won_K)[kinds.leaf_K] - won_K
     doubt_K = (others_K + _DOUBT) / (others_K + won_K + 2 * _DOUBT)
-    usual_K = doubt_K * len(np.unique(run_D[lost_D])) / max(float(doubt_K[kind_D].sum()), 1)
+    usual_K = doubt_K * len(np.unique(kinds.run_D[lost_D])) / max(float(doubt_K[kind_D].sum()), 1)
     wrong_K = np.minimum(usual_K, _MOST_WRONG)
-    charge_D = np.zeros(len(decisions))
+    charge_D = np.zeros(len(kind_D))
     for _ in range(_STEPS):
         wrong_D = np.minimum(wrong_K[kind_D], 1 - _ROUNDING) * lost_D
-        right_R = np.exp(np.bincount(run_D, np.log1p(-wrong_D), len(runs)))
-        charge_D = np.minimum(wrong_D / np.maximum(1 - right_R[run_D], _ROUNDING), 1)
-        wrong_K = (np.bincount(kind_D, weight_D * charge_D, len(kinds)) + _USUAL * usual_K) / (cases_K + _USUAL)
+        right_D = np.exp(kinds.in_run(np.log1p(-wrong_D)))
+        charge_D = np.minimum(wrong_D / np.maximum(1 - right_D, _ROUNDING), 1)
+        wrong_K = (kinds.counts(charge_D) + _USUAL * usual_K) / (cases_K + _USUAL)
     charge_D[cases_K[kind_D] < _FEWEST_CASES] = 0
-    return dict(zip(decisions, charge_D.tolist(), strict=True))
+    return charge_D
 
 
-def ceiling(
-    rows_at: Mapping[CallPlace, Sequence[Decision]], places: Mapping[CallPlace, PlaceEvidence], base: float
-) -> float:
-    """How often runs succeed after the best calls: the highest lower bound of a tool in a leaf of a small tree.
+def cleared(kinds: _Kinds, base: float) -> tuple[NDArray[np.float64], float]:
+    """How far each decision is cleared, shape (D,), and how often runs succeed after the best kinds.
 
-    Runs fail for reasons of their own, too: a way after which as many succeed has nothing wrong with it.
+    A decision is cleared in a successful run; in a failed one as far as other calls explain the failure: those that
+    mostly fail in situations where another call clearly works.
     """
+    cases_K = kinds.counts()
+    cleared_D = 1.0 - kinds.lost_D
     best = base
-    for place, rows in rows_at.items():
-        outcomes: defaultdict[tuple[int, ToolName], list[bool]] = defaultdict(list)
-        for leaf, decision in zip(places[place].small_N.tolist(), rows, strict=True):
-            for tool in decision.tools:
-                outcomes[leaf, tool].append(decision.run.won)
-        for won in outcomes.values():
-            if len(won) >= _FEWEST_BEST:
-                way = Way("", sum(won), len(won) - sum(won), sum(won), base)
-                best = max(best, way.bounds[0])
-    return best
+    for _ in range(_ROUNDS):
+        good_K = kinds.counts(cleared_D)
+        mean_K = (good_K + base) / (cases_K + 1)
+        error_K = np.sqrt(mean_K * (1 - mean_K) / (cases_K + 2))
+        best = max(float((mean_K - error_K)[cases_K >= _FEWEST_BEST].max(initial=base)), base)
+        low_K = np.where(good_K >= _FEWEST_GOOD, mean_K - _CLEARLY * error_K, 0.0)
+        best_L = np.zeros(int(kinds.leaf_K.max(initial=0)) + 1)
+        np.maximum.at(best_L, kinds.leaf_K, low_K)
+        worse_K = (mean_K + _CLEARLY * error_K < best_L[kinds.leaf_K]) & (cases_K - good_K >= _FEWEST_CASES)
+        explains_K = (1 - mean_K) * (worse_K & (mean_K <= _MOSTLY_FAILS))
+        left_D = np.log1p(-explains_K[kinds.kind_D]) * kinds.lost_D
+        others_D = 1 - np.exp(kinds.in_run(left_D) - left_D)
+        cleared_D = np.where(kinds.lost_D, others_D, 1.0)
+    return cleared_D, best
 
 
 def _of_other_families(

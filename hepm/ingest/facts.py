@@ -11,7 +11,7 @@ import json
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import lru_cache
@@ -276,16 +276,7 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
         for key in _values_first(dict(islice(value.items(), _MOST_KEYS))):
             yield from _facts_in(value[key], _below(path, str(key)), depth + 1)
     elif isinstance(value, list | tuple):
-        items = [item for item in value if item != CUT]
-        if len(items) == len(value):  # of a list that was cut the length is not known
-            yield f"{path}[]", len(value)
-        shown = items[:_MOST_ITEMS]
-        for item in shown:
-            yield from _facts_in(item, f"{path}[]", depth + 1)
-        if len(items) > 1 and isinstance(items[-1], Mapping):
-            yield from _facts_in(items[-1], f"{path}[last]", depth + 1)
-        for name, item in _by_name(shown):
-            yield from _facts_in(item, f"{path}[{name}]", depth + 1)
+        yield from _facts_in_list(value, path, depth)
     elif value is None or isinstance(value, bool):
         yield f"{path}={json.dumps(value)}", 1
     elif isinstance(value, int | float):
@@ -300,19 +291,32 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
             yield from _facts_in_text(value, path)
 
 
-def _by_name(items: Sequence[JSON]) -> list[tuple[str, Mapping[str, JSON]]]:
-    """The rest of each item by the name that it begins with, such as "cpu_percent", if no two items have one name."""
-    named: dict[str, Mapping[str, JSON]] = {}
+def _facts_in_list(value: Sequence[JSON], path: str, depth: int) -> Iterator[tuple[str, float]]:
+    items = [item for item in value if item != CUT]
+    if len(items) == len(value):  # of a list that was cut the length is not known
+        yield f"{path}[]", len(value)
+    for item in items[:_MOST_ITEMS]:
+        yield from _facts_in(item, f"{path}[]", depth + 1)
+    if len(items) > 1 and isinstance(items[-1], Mapping):
+        yield from _facts_in(items[-1], f"{path}[last]", depth + 1)
+    for name, item in _by_name(items[:_MOST_ITEMS]).items():
+        yield from _facts_in(item, f"{path}[{name}]", depth + 1)
+
+
+def _by_name(items: Sequence[JSON]) -> Mapping[str, JSON]:
+    """The rest of each item by the name that it begins with, such as "cpu_percent"; of no item if two have one name."""
+    named: dict[str, JSON] = {}
     for item in items:
         if not isinstance(item, Mapping) or not item:
-            return []
-        key, name = next(iter(item.items()))
+            return {}
+        key, *others = item
+        name = item[key]
         if not isinstance(name, str) or not _ITEM.fullmatch(name):
             continue
         if name.lower() in named:
-            return []
-        named[name.lower()] = {other: item[other] for other in item if other != key}
-    return list(named.items())
+            return {}
+        named[name.lower()] = {other: item[other] for other in others}
+    return named
 
 
 def _below(path: str, key: str) -> str:

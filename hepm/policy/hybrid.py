@@ -223,7 +223,7 @@ def _foreseen(found: Findings) -> str:
 
 
 def _achieved(tool: ToolName, found: Findings) -> float:
-    """1 for a tool after which runs succeed as often as after others, less where more fail, for whatever reason.
+    """1 for a tool after which runs succeed as often as after the best ones, less where more fail for no known reason.
 
     Held-out successes do not show that: something unknown may decide here.
     """
@@ -231,7 +231,7 @@ def _achieved(tool: ToolName, found: Findings) -> float:
     if way is None:
         return 1.0
     usual = REACHED * found.ceiling
-    return min((way.won + usual) / (way.tried + 1) / usual, 1.0)
+    return min((way.cleared + usual) / (way.tried + 1) / usual, 1.0)
 
 
 def _shares(rank: Mapping[ToolName, float]) -> dict[ToolName, float]:
