@@ -82,10 +82,8 @@ class FactTest(NamedTuple):
         if holds and self.others:
             word = max((fact for fact in (self.fact, *self.others) if fact in of_source), key=len)
             return self._replace(fact=word).in_words(holds=True)
-        if holds or self.source in (CALLED, BEFORE, SINCE, USER) or "~" in self.fact:
+        if holds or self.source in (CALLED, BEFORE, SINCE, USER) or "~" in self.fact or self.fact.endswith(PRESENT):
             return self.in_words(holds=holds)
-        if self.fact.endswith(PRESENT):
-            return self.in_words(holds=False)
         if "=" in self.fact:
             key = self.fact.partition("=")[0]
             others = [fact for fact in of_source if fact.startswith(f"{key}=") and not fact.endswith(PRESENT)]

@@ -126,7 +126,7 @@ def back_up(
             for decision in failed:
                 if decision.next is not None:
                     decision.value = best.get(decision.next, decision.value)
-    kinds = _Kinds.of(rows_at, places)
+    kinds = Kinds.of(rows_at, places)
     charge = dict(zip(kinds.decisions, charges(kinds).tolist(), strict=True))
     for decision, of_best in best.items():
         decision.value = min(decision.value, 2 * (1 - charge[decision]))
@@ -141,7 +141,7 @@ def back_up(
     return ceiling
 
 
-class _Kinds(NamedTuple):
+class Kinds(NamedTuple):
     """D decisions by kind: those in one leaf of a small tree that called the same tools.
 
     Attributes:
@@ -157,7 +157,7 @@ class _Kinds(NamedTuple):
     weight_D: NDArray[np.float64]
 
     @classmethod
-    def of(cls, rows_at: Mapping[CallPlace, Sequence[Decision]], places: Mapping[CallPlace, PlaceEvidence]) -> _Kinds:
+    def of(cls, rows_at: Mapping[CallPlace, Sequence[Decision]], places: Mapping[CallPlace, PlaceEvidence]) -> Kinds:
         """Of the decisions that are the rows of each place."""
         kinds: dict[tuple[CallPlace, int, tuple[ToolName, ...]], int] = {}
         runs: dict[int, int] = {}
@@ -178,19 +178,21 @@ class _Kinds(NamedTuple):
 
     def counts(self, value_D: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Cases of each kind, or the sums of their values, shape (K,)."""
-        weight_D = self.weight_D if value_D is None else self.weight_D * value_D
-        return np.bincount(self.kind_D, weight_D, len(self.leaf_K))
+        weight_D = self.weight_D
+        if value_D is not None:
+            weight_D = weight_D * value_D
+        return np.bincount(self.kind_D, weight_D, len(self.leaf_K)).astype(np.float64)
 
     def in_run(self, value_D: NDArray[np.float64]) -> NDArray[np.float64]:
         """The sum of the values in the run of each decision, shape (D,)."""
-        return np.bincount(self.run_D, value_D)[self.run_D]
+        return np.bincount(self.run_D, value_D)[self.run_D].astype(np.float64)
 
 
-def charges(kinds: _Kinds) -> NDArray[np.float64]:
+def charges(kinds: Kinds) -> NDArray[np.float64]:
     """The part of its run's failure that is charged to each decision, shape (D,); 0 in successful runs."""
     kind_D, lost_D = kinds.kind_D, kinds.lost_D
     cases_K = kinds.counts()
-    won_K = kinds.counts(1.0 - lost_D)
+    won_K = kinds.counts((~lost_D).astype(np.float64))
     others_K = np.bincount(kinds.leaf_K, won_K)[kinds.leaf_K] - won_K
     doubt_K = (others_K + _DOUBT) / (others_K + won_K + 2 * _DOUBT)
     usual_K = doubt_K * len(np.unique(kinds.run_D[lost_D])) / max(float(doubt_K[kind_D].sum()), 1)
@@ -205,14 +207,14 @@ def charges(kinds: _Kinds) -> NDArray[np.float64]:
     return charge_D
 
 
-def cleared(kinds: _Kinds, base: float) -> tuple[NDArray[np.float64], float]:
+def cleared(kinds: Kinds, base: float) -> tuple[NDArray[np.float64], float]:
     """How far each decision is cleared, shape (D,), and how often runs succeed after the best kinds.
 
     A decision is cleared in a successful run; in a failed one as far as other calls explain the failure: those that
     mostly fail in situations where another call clearly works.
     """
     cases_K = kinds.counts()
-    cleared_D = 1.0 - kinds.lost_D
+    cleared_D = (~kinds.lost_D).astype(np.float64)
     best = base
     for _ in range(_ROUNDS):
         good_K = kinds.counts(cleared_D)
@@ -226,7 +228,7 @@ def cleared(kinds: _Kinds, base: float) -> tuple[NDArray[np.float64], float]:
         explains_K = (1 - mean_K) * (worse_K & (mean_K <= _MOSTLY_FAILS))
         left_D = np.log1p(-explains_K[kinds.kind_D]) * kinds.lost_D
         others_D = 1 - np.exp(kinds.in_run(left_D) - left_D)
-        cleared_D = np.where(kinds.lost_D, others_D, 1.0)
+        cleared_D = np.where(kinds.lost_D, others_D, 1.0).astype(np.float64)
     return cleared_D, best
 
 

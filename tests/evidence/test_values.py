@@ -11,7 +11,7 @@ import pytest
 
 from hepm import Memory, Suggestions, Trajectory
 from hepm.evidence.decisions import CallPlace, Decision
-from hepm.evidence.values import Way, best_known, charges, effective
+from hepm.evidence.values import Kinds, Way, best_known, charges, effective
 from hepm.ingest.transitions import agent_state
 from tests.evidence.remembered import decisions_of, filled, learned, told
 from tests.runs import trajectory
@@ -110,8 +110,9 @@ def test_a_task_that_no_run_solves_says_little_of_the_calls_of_its_runs(tmp_path
         rows_at: dict[CallPlace, list[Decision]] = {}
         for decision in sample.decisions:
             rows_at.setdefault(decision.place, []).append(decision)
-        found = charges(rows_at, evidence.places)
-    of_lost = [charge for decision, charge in found.items() if decision.run.id == "lost 0" and decision.at == 1]
+        kinds = Kinds.of(rows_at, evidence.places)
+    found = zip(kinds.decisions, charges(kinds).tolist(), strict=True)
+    of_lost = [charge for decision, charge in found if decision.run.id == "lost 0" and decision.at == 1]
     assert (of_lost[0] > 0.75) is (tasks > 1)
 
 
@@ -170,8 +171,8 @@ def test_where_no_decision_is_alike_the_best_way_achieves_half_of_the_base_rate(
 
 
 def test_bounds_enclose_the_mean_and_close_with_more_decisions() -> None:
-    few, many = Way("look", 3, 1, 0.5), Way("look", 60, 20, 0.5)
-    for way in (few, many, Way("look", 0, 0, 0.5), Way("look", 5, 0, 1.0)):
+    few, many = Way("look", 3, 1, 3, 0.5), Way("look", 60, 20, 60, 0.5)
+    for way in (few, many, Way("look", 0, 0, 0, 0.5), Way("look", 5, 0, 5, 1.0)):
         low, high = way.bounds
         assert 0 <= low <= way.mean <= high <= 1
     assert many.bounds[0] > few.bounds[0]

@@ -261,7 +261,7 @@ def test_a_run_that_is_forgotten_says_nothing_any_more(tmp_path: Path) -> None:
 
 def test_a_way_without_a_share_of_what_worked_where_a_fact_decides_is_not_named_and_raises_nothing() -> None:
     found = Findings(
-        ways={"refund": Way("refund", 3.0, 0.0, 0.5)},
+        ways={"refund": Way("refund", 3.0, 0.0, 3.0, 0.5)},
         share={},  # of the situations that the fact singles out, none holds this call
         vote=NearestVote({}, 0.5, 0.5),
         rank={"refund": 1.0},
