@@ -15,12 +15,13 @@ from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import PlaceEvidence, grow
 from hepm.evidence.values import back_up
-from hepm.graph.delta import ADVISED
+from hepm.graph.delta import ADVISED, numbers_of
 from hepm.graph.rows import spread_over
 from hepm.types import ToolName
 
 FAMILIES: Final = 8
 """Families of a memory, from which on each is one case to a new request, however many runs it has."""
+_FEWEST_OF_KIND: Final = 3  # runs of a family whose requests are compared
 MOST_DECISIONS: Final = 1_000
 """Of one place that are learned from, half of them the latest."""
 
@@ -73,13 +74,19 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
 
 
 def set_cases(runs: Sequence[LabelledRun]) -> None:
-    """Set the family and the case of each run: of few families nothing can be said, and each run is a case."""
+    """Set the family and the case of each run: of few families nothing can be said, and each run is a case.
+
+    So is each run of a family whose requests have other numbers or ids: it is a kind of task, and no task run again.
+    """
     set_families(runs)
-    few = len({run.family for run in runs}) < FAMILIES
+    runs_of: defaultdict[str, list[LabelledRun]] = defaultdict(list)
     for run in runs:
-        run.case = run.family
-        if few:
-            run.case = run.id
+        runs_of[run.family].append(run)
+    for family, of_family in runs_of.items():
+        requests = {numbers_of(run.request) for run in of_family}
+        is_kind = len(runs_of) < FAMILIES or 2 * len(requests) > len(of_family) >= _FEWEST_OF_KIND
+        for run in of_family:
+            run.case = run.id if is_kind else family
 
 
 def _measure(evidence: Learned, rows_at: Mapping[CallPlace, Sequence[Decision]]) -> Chance:

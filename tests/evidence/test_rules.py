@@ -447,7 +447,8 @@ def test_what_repeated_runs_of_a_few_tasks_have_in_common_is_no_condition(tmp_pa
         result = json.dumps({f"field_{at}": rng.choice("abcd") for at in range(60)})
         tool = rng.choice(("restart", "wait"))
         for number in range(8 * task, 8 * task + 8):
-            yield replace(checked(number, "", tool=tool, success=True, result=result), task=f"task {task}")
+            again = checked(task, "", tool=tool, success=True, result=result)
+            yield replace(again, id=f"run {number}", task=f"task {task}")
 
     with Memory.open(tmp_path) as memory:
         memory.ingest(run for task in range(12) for run in of_task(task))

@@ -11,7 +11,7 @@ import pytest
 from hepm import Memory, Suggestions, Trajectory
 from hepm.evidence.decisions import CallPlace
 from hepm.ingest.transitions import agent_state
-from tests.evidence.remembered import filled, learned, told
+from tests.evidence.remembered import filled, learned, sample_of, told
 
 WISHES = ["my lamp hums", "a chair wobbles", "this desk is loose", "one shelf sags", "the bed creaks", "a door sticks"]
 UNSEEN = "our sofa smells"
@@ -111,3 +111,15 @@ def test_no_reason_is_what_a_tool_that_was_not_called_does_not_say(tmp_path: Pat
         found = after_look(memory)
     assert found[0].tool == "mend"
     assert "seal" not in found[0].reason
+
+
+@pytest.mark.parametrize(("orders", "cases"), [(120, 120), (10, 10)])
+def test_runs_of_a_task_whose_requests_differ_are_a_case_each_and_those_of_a_task_run_again_are_one(
+    tmp_path: Path, orders: int, cases: int
+) -> None:
+    runs: list[Trajectory] = []
+    for n in range(120):
+        steps = (("look", {"kind": "item"}), ("mend", "done"), ("close", "done"))
+        runs.append(told(f"run {n}", *steps, goal=f"{WISHES[n % 6]}, order 10{n % orders:03}", task=f"task {n % 10}"))
+    with filled(tmp_path, runs) as memory:
+        assert len({run.case for run in sample_of(memory).runs}) == cases
