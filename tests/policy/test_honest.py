@@ -122,4 +122,5 @@ def test_runs_of_a_task_whose_requests_differ_are_a_case_each_and_those_of_a_tas
         steps = (("look", {"kind": "item"}), ("mend", "done"), ("close", "done"))
         runs.append(told(f"run {n}", *steps, goal=f"{WISHES[n % 6]}, order 10{n % orders:03}", task=f"task {n % 10}"))
     with filled(tmp_path, runs) as memory:
+        learned(memory)
         assert len({run.case for run in sample_of(memory).runs}) == cases
