@@ -1,0 +1,2 @@
+-- Version 19: rows of tables, last items, ages and deeper keys are facts of a run, too. No table changes; what older
+-- versions kept beside the records is set anew on opening (see `Store.restate`).
