@@ -127,7 +127,7 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
     except InputError as error:
         raise click.BadParameter(str(error), param_hint="--by") from error
     unlabelled = _store(memory, (verdict_of(run, rules) for run in runs), namespace, dry_run=dry_run)
-    # A store keeps the first 600 characters of a result, and a summary of tests stands at its end.
+    # A store keeps the first 2,000 characters of a result, and a summary of tests stands at its end.
     if unlabelled:
         hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
         remark(f"hepm: {hint}")

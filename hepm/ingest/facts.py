@@ -49,23 +49,31 @@ _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 # a version or an id.
 _AMOUNT: Final = r"(?<![\w.:/-])(-?\d{1,6}(?:\.\d{1,6})?)"
 _COUNTING: Final = re.compile(rf"{_AMOUNT} ?%? ([^\W\d_]{{3,}})")
-_NAMED: Final = re.compile(rf"([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.:/-]*\d)")
+_NAMED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.:/-]*\d)")
 _MONEY: Final = re.compile(r"[$€£] ?(\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,2})?(?!\d)")
 # A number in a text of its own: "31.5 kg", "$1,250.00", "EUR 12", "30 days", "85%".
 _QUANTITY: Final = re.compile(
     r"(?:[$€£]|[A-Z]{3} )? ?(-?\d{1,3}(?:,\d{3})+|-?\d{1,6})(\.\d{1,6})?(?: ?(?:%|[^\W\d_]{1,3}|[a-z]{4,12}))?"
 )
 # "23m ago" and "7d ago" are compared in minutes.
-_AGE: Final = re.compile(r"(\d{1,4}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?) ago")
+_AGE: Final = re.compile(
+    r"(?<![\w.,:-])(\d{1,4}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?) ago"
+)
+_AGO: Final = "ago"
 _MINUTES: Final[Mapping[str, float]] = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10080}
 # What an item of a list is named by: "cpu_percent", "p99_ms" or "Monday", but no id.
-_ITEM: Final = re.compile(r"(?=.{2,30}$)[^\W\d]+(?:[ _./-]?\d?\d?[^\W\d]+)*\d?")
-_NAME: Final = re.compile(r"[^\W\d_]{4,}\w*?\d\d")  # "HighLatencyP99" is no id
+_ITEM: Final = re.compile(r"(?=.{2,30}$)[^\W\d]+(?:(?:[ ./-]\d{0,2}|\d{1,2})[^\W\d]+)*\d?")
+_NAME: Final = re.compile(r"[^\W\d]{4,}\d\d")  # "HighLatencyP99" is no id
 _BARE_ID: Final = re.compile(r"\d{5,}")
 _CODE: Final = re.compile(r"([^\W\d_]{2,6}[-_]?)\d{3,}")  # an id whose letters may say what it is of
-_LINE: Final = re.compile(r"[\s>*+-]*([^\W\d_][\w /-]{0,38}?)[*\s]*[:=][*]*\s+(\S.*)")
-_GAP: Final = re.compile(r"\s*\|\s*|\s{2,}|\t")  # between two columns of a table
-_FEWEST_ROWS: Final = 2  # of a table without bars, beside its head
+_LINE: Final = re.compile(r"[\s>*+-]*([^\W\d_][\w /-]{0,38}?)[*\s]{0,20}[:=][*]*\s+(\S.*)")
+_RULED: Final = " \t|+-=:─━═│┃║┼╪╫╬├┤┌┐└┘┬┴╞╡╔╗╚╝"  # what the lines between the rows of a table are made of
+_GAP: Final = re.compile(r" {2,}")  # between two columns without bars or tabs
+# What a column may be called, such as "p99_ms", "Use%", "led by" or "1h ago": no value, key or sentence.
+_HEAD: Final = re.compile(rf"#|(?!.*(?:[\W_]\d\d|\d{{3}}))%?[^\W\d](?:[^.,:;!?]{{0,38}}[^\s.,:;!?])?|{_AGE.pattern}")
+_LEVELS: Final = frozenset({"trace", "debug", "info", "notice", "warn", "warning", "error", "fatal", "critical"})
+_FEWEST_ROWS: Final = 2  # of a table without a line under its head
+_MOST_LINES: Final = 1_000  # a longer table is read as words
 _ROWS: Final = "[]"  # stands for the rows of a table among other lines, and is no part of a path
 _FEWEST_LINES: Final = 2  # of "key: value": a single one may be prose
 # What names a person decides nothing for others.
@@ -85,8 +93,8 @@ _NO_WORD: Final = frozenset(
 def shorter_result(result: str) -> str:
     """A result as it is stored and compared: at most `KEPT_CHARS`; of an object or a list as JSON, its values first.
 
-    Lists and texts inside are cut; a list that was cut ends with "…". Of the content parts of the Model Context
-    Protocol the text is kept.
+    Lists and texts inside are cut; "…" stands for what a list has left out, before its last item. Of the content parts
+    of the Model Context Protocol the text is kept.
     """
     if '"text"' in result and '"type"' in result and len(result) <= _PARSED_CHARS:
         with suppress(ValueError, RecursionError):
@@ -151,10 +159,11 @@ def facts_of_message(text: str) -> Mapping[str, float]:
 
 
 def _first(facts: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """The first facts; of numbers with one name, as in the items of a list, the largest."""
+    """The first facts; of numbers with one name, as in the items of a list, the largest, and of ages the least."""
     first: dict[str, float] = {}
     for name, number in facts:
-        first[name] = max(number, first.get(name, number))
+        choose = min if name.rpartition(".")[2] == _AGO else max
+        first[name] = choose(number, first.get(name, number))
         if len(first) == MOST_FACTS:
             break
     return first
@@ -214,28 +223,69 @@ def _element(element: ElementTree.Element) -> JSON:
 
 
 def _table(text: str) -> JSON:
-    """A table whose columns are set apart by bars, tabs or several spaces, with the lines around it under the key "".
+    """The rows of a table whose columns are set apart by bars, tabs or several spaces, with what the lines around say.
 
-    Of Markdown's with two columns its values by their names, else its rows.
+    Of Markdown's with two columns its values by their names. A table that was cut ends with "…".
     """
-    lines = text.splitlines()
-    cells = [[cell.strip() for cell in _GAP.split(line.strip().strip("|"))] for line in lines]
+    if text.count("\n") > _MOST_LINES:
+        raise ValueError("too long a table")
+    lines: list[str] = []
+    ruled: set[int] = set()  # lines with one below that only sets them apart
+    for line in text.splitlines():
+        if line.strip() and not line.strip(_RULED):
+            ruled.add(len(lines) - 1)
+        else:
+            lines.append(line)
+    cells = [_cells(line) for line in lines]
     runs = [list(run) for columns, run in groupby(range(len(lines)), lambda line: len(cells[line])) if columns > 1]
-    longest = max(runs, key=len)  # a ValueError without any
-    # Without the line under the head.
-    head, *rows = [cells[line] for line in longest if "".join(cells[line]).strip("-=+: ")]
-    if text.startswith("|") and len(head) == 2:
-        return _by_key((row[0], row[1]) for row in rows)
-    if len(rows) < _FEWEST_ROWS and not text.startswith("|"):
-        raise ValueError("hardly a table")
-    table: JSON = [dict(zip(head, row, strict=True)) for row in rows]
-    around = " ".join(line.strip() for number, line in enumerate(lines) if number not in longest)
-    if around.strip():
-        return {"": around, _ROWS: table}
-    return table
+    tables = [run for run in runs if _is_table([cells[line] for line in run], ruled=run[0] in ruled)]
+    longest = max(tables, key=len)  # a ValueError without any
+    first, last = longest[0], longest[-1]
+    head, *rows = [cells[line] for line in longest]
+    is_cut = text.endswith(CUT) and last >= len(lines) - 2
+    if is_cut:  # the last line is a part of a row
+        rows = rows[: len(lines) - 2 - first]
+        last = len(lines)
+    table: JSON
+    if len(head) == 2 and lines[first].lstrip().startswith("|"):
+        table = _by_key((row[0], row[1]) for row in rows)
+    else:
+        table = [dict(zip(head, row, strict=True)) for row in rows] + [CUT] * is_cut
+    around = [line.strip() for line in lines[:first] + lines[last + 1 :]]
+    if not any(around):
+        return table
+    with suppress(ValueError):
+        return {**_lines("\n".join(around)), _ROWS: table}
+    return {"": " ".join(around).strip(), _ROWS: table}
 
 
-def _lines(text: str) -> JSON:
+def _cells(line: str) -> list[str]:
+    """What stands in the columns of a line, of which a text that is no row has one."""
+    line = line.strip(" ")
+    if "|" in line or "│" in line:
+        cells = line.replace("│", "|").removeprefix("|").split("|")
+        if line[0] in "|│" and not cells[-1]:
+            cells.pop()
+    elif "\t" in line:
+        cells = line.split("\t")
+    elif "  " in line:
+        cells = _GAP.split(line)
+    else:
+        return [line]
+    return [cell.strip() for cell in cells]
+
+
+def _is_table(rows: Sequence[Sequence[str]], *, ruled: bool) -> bool:
+    """Whether the first row is a head: by the line below, or as it names columns and is no line of a log."""
+    head, *others = rows
+    if ruled:
+        return bool(others)
+    if len(others) < _FEWEST_ROWS or head[0].lower() in _LEVELS or any(row[0] == head[0] for row in others):
+        return False
+    return all(map(_HEAD.fullmatch, head))
+
+
+def _lines(text: str) -> dict[str, JSON]:
     """The short values of lines, by their keys, and with the key "" the rest."""
     pairs: list[tuple[str, JSON]] = []
     rest: list[str] = []
@@ -252,7 +302,7 @@ def _lines(text: str) -> JSON:
     return _by_key(pairs)
 
 
-def _by_key(pairs: Iterable[tuple[str, JSON]]) -> JSON:
+def _by_key(pairs: Iterable[tuple[str, JSON]]) -> dict[str, JSON]:
     """A mapping in which a key that comes more than once has a list."""
     values: dict[str, list[JSON]] = defaultdict(list)
     for key, value in pairs:
@@ -297,8 +347,8 @@ def _facts_in_list(value: Sequence[JSON], path: str, depth: int) -> Iterator[tup
         yield f"{path}[]", len(value)
     for item in items[:_MOST_ITEMS]:
         yield from _facts_in(item, f"{path}[]", depth + 1)
-    if len(items) > 1 and isinstance(items[-1], Mapping):
-        yield from _facts_in(items[-1], f"{path}[last]", depth + 1)
+    if len(items) > 1 and isinstance(value[-1], Mapping):  # else the last one is not known
+        yield from _facts_in(value[-1], f"{path}[last]", depth + 1)
     for name, item in _by_name(items[:_MOST_ITEMS]).items():
         yield from _facts_in(item, f"{path}[{name}]", depth + 1)
 
@@ -311,7 +361,7 @@ def _by_name(items: Sequence[JSON]) -> Mapping[str, JSON]:
             return {}
         key, *others = item
         name = item[key]
-        if not isinstance(name, str) or not _ITEM.fullmatch(name):
+        if not isinstance(name, str) or not _ITEM.fullmatch(name) or _PERSONAL.search(str(key)):
             continue
         if name.lower() in named:
             return {}
@@ -330,15 +380,18 @@ def _below(path: str, key: str) -> str:
 
 
 def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
+    is_there = path and "[" not in path and any(map(str.isalnum, text))
+    present = [(f"{path}{PRESENT}", 1)] if is_there else []
+    if _PERSONAL.search(path):
+        yield from present
+        return
     if len(text) >= _SHORT:
+        yield from present
         shown = text[:KEPT_CHARS]
         for word, number in islice(_numbers(shown), _MOST_NUMBERS):
             yield _below(path, word), number
         for word in _words(shown):
             yield f"{path}~{word}", 1
-        return
-    if _PERSONAL.search(path):
-        yield f"{path}{PRESENT}", 1
         return
     text = text.strip()
     age = _AGE.fullmatch(text)
@@ -347,7 +400,7 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
         with suppress(ValueError):  # no day of the calendar
             yield f"{path}@", (date.fromisoformat(text) - date(1970, 1, 1)).days
     elif age is not None:
-        yield _below(path, "ago"), int(age[1]) * _MINUTES[age[2][0]]
+        yield _below(path, _AGO), int(age[1]) * _MINUTES[age[2][0]]
     elif quantity is not None and not _BARE_ID.fullmatch(text):
         yield path or "value", float(quantity[1].replace(",", "") + (quantity[2] or ""))
     else:
@@ -357,13 +410,12 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
             yield f"{path}={text.lower()}", 1
             if text.count(" ") >= _FEWEST_SPACES:
                 yield from ((f"{path}~{word}", 1) for word in _words(text))
-        if "[" not in path:
-            yield f"{path}{PRESENT}", 1
+        yield from present
 
 
 def _numbers(text: str) -> Iterator[tuple[str, float]]:
     for number, unit in _AGE.findall(text):
-        yield "ago", int(number) * _MINUTES[unit[0]]
+        yield _AGO, int(number) * _MINUTES[unit[0]]
     for number, word in _COUNTING.findall(text):
         # "at 90 and rising" counts nothing, and in "694 Highland Drive" the number is a house's.
         if word.lower() not in FUNCTION_WORDS and not word.istitle():

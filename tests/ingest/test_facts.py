@@ -1,9 +1,12 @@
 """Results and messages taken apart into facts."""
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hepm.ingest.facts import KEPT_CHARS, MOST_FACTS, facts_of_message, facts_of_result, shorter_result
 from hepm.ingest.transitions import agent_state, transitions
@@ -18,13 +21,13 @@ def test_values_numbers_lengths_and_truths_of_a_json_result_are_facts_of_their_o
     order = {"status": "Shipped", "total": 89.5, "paid": True, "note": None, "items": [{"size": "XL"}, {"size": "S"}]}
     assert facts_of_result(json.dumps(order)) == {
         "status=shipped": 1, "total": 89.5, "paid=true": 1, "note=null": 1,
-        "items[]": 2, "items[].size=xl": 1, "items[].size=s": 1,
+        "status=*": 1, "items[]": 2, "items[].size=xl": 1, "items[].size=s": 1, "items[last].size=s": 1,
     }  # fmt: skip
 
 
-def test_values_with_digits_are_left_out_and_keys_with_digits_are_one_key():
+def test_of_values_with_digits_only_that_they_are_there_is_told_and_keys_with_digits_are_one_key():
     result = {"id": "W8291", "at": "2026-11-24T10:00:00Z", "variants": {"10477": {"available": False}}}
-    assert facts_of_result(json.dumps(result)) == {"variants.*.available=false": 1}
+    assert facts_of_result(json.dumps(result)) == {"id=*": 1, "at=*": 1, "variants.*.available=false": 1}
 
 
 def test_a_date_is_a_number_of_days_and_one_that_no_calendar_has_is_nothing():
@@ -94,7 +97,7 @@ def test_a_short_text_of_three_words_is_a_value_and_its_words_and_one_of_two_a_v
     )
     assert march.keys() & april.keys() >= {"note~recall"}
     assert "note=under recall since march" in march
-    assert facts_of_result(json.dumps({"by": "Ravi Jensen"})) == {"by=ravi jensen": 1}
+    assert facts_of_result(json.dumps({"by": "Ravi Jensen"})) == {"by=ravi jensen": 1, "by=*": 1}
 
 
 def test_a_long_text_is_its_words_and_a_short_one_a_value():
@@ -119,7 +122,222 @@ def test_a_text_says_how_many_of_what_but_no_date_and_no_id(text: str, numbers: 
     assert {name: number for name, number in found.items() if "~" not in name} == numbers
 
 
-@pytest.mark.parametrize("text", ["{broken", "[" * 5000, '{"a": ' * 200 + "1" + "}" * 200, "", "  "])
+def table(rows: list[dict[str, object]]) -> Mapping[str, float]:
+    """The facts of a table are those of the same rows as JSON."""
+    return facts_of_result(json.dumps(rows))
+
+
+STATES = table([{"id": 1, "state": "open", "left": 3}, {"id": 2, "state": "sold out", "left": 12}])
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        " id |  state   | left \n----+----------+------\n  1 | open     |    3\n  2 | sold out |   12",
+        "+----+----------+------+\n| id | state    | left |\n+----+----------+------+\n"
+        "|  1 | open     |    3 |\n|  2 | sold out |   12 |\n+----+----------+------+",
+        "| id | state | left |\n|---:|:--|---|\n| 1 | open | 3 |\n| 2 | sold out | 12 |",
+        "│ id │ state    │ left │\n╞════╪══════════╪══════╡\n│ 1  │ open     │ 3    │\n│ 2  │ sold out │ 12   │",
+        "id  state     left\n--  --------  ----\n1   open      3\n2   sold out  12",
+        "id   state      left\n1    open       3\n2    sold out   12",
+        "id\tstate\tleft\n1\topen\t3\n2\tsold out\t12",
+    ],
+    ids=["psql", "mysql", "Markdown", "duckdb", "sqlite", "aligned", "tabs"],
+)
+def test_a_table_of_any_tool_has_the_facts_of_the_same_rows_as_json(result: str) -> None:
+    assert facts_of_result(result) == STATES
+
+
+@pytest.mark.parametrize(
+    ("result", "facts", "words"),
+    [
+        (
+            "metrics for checkout at 10:00\nmetric         now  1h ago  limit\ncpu_percent   95.5      40     80\n"
+            "p99_ms         900     850   1000\n\nerror rate is rising",
+            {"[]": 2, "[cpu_percent].now": 95.5, "[cpu_percent].1h ago": 40, "[p99_ms].limit": 1000},
+            {"~metrics", "~rising"},
+        ),
+        (
+            "## Open orders\n\n| order | state |\n|---|---|\n| lamp | shipped |\n\nThese are all of them.",
+            {"lamp=shipped": 1},
+            {"~orders", "~them"},
+        ),
+        (
+            " a | b\n---+---\n x |\n y | late\n(2 rows)",
+            {"[]": 2, "[].b=": 1, "[].b=late": 1, "[last].b=late": 1, "=(2 rows)": 1},
+            set(),
+        ),
+        (
+            "Name: web\nState: up\nGroup   | led by | waiting\nMonday  | Ada    | 4\nFriday  | Bo     | 7",
+            {"Name=web": 1, "State=up": 1, "[monday].waiting": 4, "[friday].waiting": 7},
+            set(),
+        ),
+    ],
+    ids=["metrics", "Markdown with a title", "psql with a value left out", "keys above"],
+)
+def test_lines_around_a_table_stay_words_or_values(result: str, facts: Mapping[str, float], words: set[str]) -> None:
+    found = facts_of_result(result)
+    assert facts.items() <= found.items()
+    assert words <= found.keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INFO  the server has started\nERROR  connection refused\nWARN  retry in a moment",
+        "2026-01-02 10:00  INFO  started\n2026-01-02 10:01  ERROR  refused\n2026-01-02 10:02  INFO  ended",
+        "[api]  started\n[api]  refused a request\n[db]  ended",
+        "worker  has begun\nworker  has failed\nworker  has ended",
+        "The order was shipped.  It is late.\nA refund was asked for.  It is due.\nNobody called.  That is all.",
+        "total 16\n-rw-r--r-- 1 root root  644 Nov 30 a.md\n-rw-r--r-- 1 root root  165 Nov 30 b.md\n"
+        "-rw-r--r-- 1 root root  165 Nov 30 c.md",
+        "func f() {\n\tif empty(items) {\n\t\treturn nil\n\t}\n\tcall(items)\n\tcall(others)\n}",
+        "id,name,state\n1,lamp,open\n2,desk,sold",
+        "name  state\nlamp  open",
+        "name | state",
+        "| name | state |",
+        "a long text of one line, which has a bar | in it",
+    ],
+)
+def test_a_log_a_sentence_a_listing_and_code_are_no_table(text: str) -> None:
+    assert not any("[" in name or "." in name for name in facts_of_result(text))
+
+
+def test_keys_and_values_that_stand_in_columns_are_no_table() -> None:
+    found = facts_of_result("Status:    open\nOwner:     the desk\nTotal:     31.5 kg")
+    assert found == {"Status=open": 1, "Status=*": 1, "Owner=the desk": 1, "Owner=*": 1, "Total": 31.5}
+
+
+def test_what_a_change_of_files_counts_is_known() -> None:
+    stat = " src/a.py   | 10 +++++-----\n src/b.py   |  4 ++--\n docs/c.md  |  1 +\n 3 files changed, 8 insertions(+)"
+    found = facts_of_result(stat)
+    assert (found["files"], found["insertions"]) == (3, 8)
+    assert not any("[" in name for name in found)
+
+
+def test_of_a_table_that_was_cut_the_length_and_the_last_row_are_not_known() -> None:
+    rows = "".join(f"| lamp | {state} | 3 |\n" for state in ["open", "sold"] * 90)
+    shorter = shorter_result(f"| name | state | left |\n|---|---|---|\n{rows}")
+    assert shorter.endswith("…")
+    assert facts_of_result(shorter).keys() == {"[].name=lamp", "[].state=open", "[].state=sold", "[].left"}
+
+
+def test_of_a_list_cut_in_the_middle_the_last_item_is_known() -> None:
+    events = [{"state": "moving", "note": "n" * 90} for _ in range(40)] + [{"state": "delivered", "note": ""}]
+    found = facts_of_result(shorter_result(json.dumps({"parcel": "P", "events": events})))
+    assert found["events[last].state=delivered"] == 1
+    assert "events[last].state=moving" not in found
+    assert "events[]" not in found
+
+
+def test_of_a_text_cut_within_a_list_the_last_item_is_not_known() -> None:
+    assert not any(
+        "[last]" in name for name in facts_of_result('{"events": [{"state": "moving"}, {"state": "lost"}, {"st')
+    )
+
+
+def test_items_are_told_apart_by_names_that_no_two_of_them_have() -> None:
+    apart = facts_of_result(json.dumps([{"metric": "CPU_percent", "now": 95}, {"metric": "p99_ms", "now": 900}]))
+    assert (apart["[cpu_percent].now"], apart["[p99_ms].now"]) == (95, 900)
+    alike = facts_of_result(json.dumps([{"metric": "cpu", "now": 95}, {"metric": "cpu", "now": 9}]))
+    assert not any("[cpu]" in name for name in alike)
+    ids = facts_of_result(json.dumps([{"id": "W-82915", "now": 95}, {"id": "node-4711", "now": 9}]))
+    assert ids.keys() == {"[]", "[].now", "[].id=node-…", "[last].id=node-…", "[last].now"}
+
+
+def test_a_line_that_is_left_out_is_told_from_one_whose_value_is_another_person_s() -> None:
+    signed = [f"Referral 12345\nTo: cardiology\nSigned by: {name}\nUrgent: no" for name in ("Dr. Ito", "Dr. Roy")]
+    missing = "Referral 12345\nTo: cardiology\nUrgent: no"
+    assert ["Signed by=*" in facts_of_result(text) for text in (*signed, missing)] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "there"), [("n" * 90, True), ("W-12345", True), ("", False), (" ", False), ("-", False), ("—", False)]
+)
+def test_a_text_is_there_if_it_has_a_letter_or_a_digit(value: str, there: bool) -> None:
+    assert ("note=*" in facts_of_result(json.dumps({"note": value}))) is there
+    assert "=*" not in facts_of_result(value)
+
+
+@pytest.mark.parametrize(
+    ("age", "minutes"),
+    [
+        ("90s ago", 1.5),
+        ("23m ago", 23),
+        ("2 hours ago", 120),
+        ("1 day ago", 1440),
+        ("7d ago", 10080),
+        ("2w ago", 20160),
+    ],
+)
+def test_an_age_is_a_number_of_minutes(age: str, minutes: float) -> None:
+    assert facts_of_result(json.dumps({"deployed": age})) == {"deployed.ago": minutes}
+    assert facts_of_result(f"the latest deploy of the service was {age} by the team")["ago"] == minutes
+
+
+def test_of_several_ages_the_least_counts() -> None:
+    deploys = "latest deploys, newest first:\n10:00  v9  by wei  (10m ago)\n09:58  v1  by mbali  (3d ago)"
+    assert facts_of_result(deploys)["ago"] == 10
+    assert facts_of_result(json.dumps([{"at": "3d ago"}, {"at": "10m ago"}]))["[].at.ago"] == 10
+
+
+@pytest.mark.parametrize("text", ["the deploy was 1.5h ago, by the team", "the deploy was 12345d ago, by the team"])
+def test_a_part_of_a_number_is_no_age(text: str) -> None:
+    assert "ago" not in facts_of_result(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_value"), [("HighLatencyP99", True), ("disk_full_p95", True), ("session4f3a91", False), ("P99", False)]
+)
+def test_a_name_that_ends_in_two_digits_is_no_id(name: str, is_value: bool) -> None:
+    assert (f"alert={name.lower()}" in facts_of_result(json.dumps({"alert": name}))) is is_value
+
+
+def test_a_key_eight_levels_deep_is_a_fact_and_one_below_is_none() -> None:
+    deep: object = {"state": "open", "below": {"state": "closed"}}
+    for key in "gfedcba":
+        deep = {key: deep}
+    found = facts_of_result(json.dumps(deep))
+    assert found["a.b.c.d.e.f.g.state=open"] == 1
+    assert not any(name.endswith("closed") for name in found)
+
+
+LONG = {
+    "bars": "| a | b | c |\n|---|---|---|\n" + "| x | y | 1 |\n" * 7000,
+    "rows of two": "name|state\n" + "a|b\n" * 25_000,
+    "few long rows": "\n".join(["\t".join(["head"] * 6000)] * 3),
+    "spaces": "a" + " " * 99_990 + "b",
+    "spaces and bars": "a " + " |" * 49_990,
+    "one bar a line": "x\n" + "|\n" * 49_990,
+    "lines": "\n".join(f"{'  a' * (line % 9)}  b" for line in range(6000)),
+    "a word": "x" * 99_990,
+    "rules": "a\n" + "----\n" * 19_990,
+    "a key": "a" + " *" * 49_990,
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
+def test_a_result_of_100_000_characters_is_read_at_once(text: str) -> None:
+    begun = time.process_time()
+    assert len(facts_of_result(text[:100_000])) <= MOST_FACTS
+    assert time.process_time() - begun < 0.2
+
+
+def test_the_name_of_an_item_is_looked_at_in_a_straight_line() -> None:
+    begun = time.process_time()
+    facts_of_result(json.dumps([{"name": "a" * 29 + "!", "now": 5}]))
+    assert time.process_time() - begun < 0.2
+
+
+@given(st.text(alphabet=st.sampled_from("ab1 \n\t|-+:=…│é.{[<"), max_size=80))
+def test_no_text_that_looks_like_a_table_raises(text: str) -> None:
+    for result in (text, f"name  state\n{text}", f"| a | b |\n|---|---|\n{text}", shorter_result(text * 40)):
+        assert len(facts_of_result(result)) <= MOST_FACTS
+
+
+@pytest.mark.parametrize(
+    "text", ["{broken", "[" * 5000, "[" * 900 + "]" * 900, "|", "|\n|", '{"a": ' * 200 + "1" + "}" * 200, "", "  "]
+)
 def test_any_result_has_facts_or_none_and_raises_nothing(text: str):
     assert len(facts_of_result(text)) <= MOST_FACTS
 
@@ -139,7 +357,7 @@ def test_a_state_holds_the_latest_result_of_each_tool_and_all_that_the_user_wrot
         Turn("user", "then refund"),
     )
     facts = agent_state(turns).state().facts
-    assert facts["get_order"] == {"state=shipped": 1}
+    assert facts["get_order"] == {"state=shipped": 1, "state=*": 1}
     assert facts["get_stock"] == {"left": 3}
     assert facts[SAID] == facts_of_message("cancel order then refund")
     assert facts[SAID_LAST] == facts_of_message("then refund")
@@ -149,7 +367,7 @@ def test_a_transition_holds_what_was_learned_since_the_turn_before():
     turns = (Turn("user", "cancel order"), called("get_order", '{"status": "pending"}'), called("cancel_order", "done"))
     first, second = transitions(Trajectory("r", turns))
     assert first.learned == {SAID: facts_of_message("cancel order")}
-    assert second.learned == {"get_order": {"status=pending": 1}}
+    assert second.learned == {"get_order": {"status=pending": 1, "status=*": 1}}
 
 
 def test_a_hint_in_a_result_is_no_fact():
@@ -157,10 +375,13 @@ def test_a_hint_in_a_result_is_no_fact():
     assert agent_state([called("look", f"all well\n{block}")]).facts["look"] == {"=all well": 1}
 
 
-def test_what_names_a_person_is_no_fact() -> None:
+def test_what_names_a_person_is_no_fact_but_that_it_is_there() -> None:
     person = {"first_name": "Ines", "lastName": "Kaya", "surname": "Kaya", "email": "ines@example.com", "tier": "gold"}
-    result = json.dumps({"passengers": [person], "user_name": "ines", "product_name": "lamp"})
-    assert facts_of_result(result).keys() == {"passengers[]", "passengers[].tier=gold", "product_name=lamp"}
+    address = "ines.kaya.of.the.first.row@example.com"
+    result = json.dumps({"passengers": [person], "user_name": "ines", "email": address, "product_name": "lamp"})
+    assert facts_of_result(result).keys() == {
+        "passengers[]", "passengers[].tier=gold", "product_name=lamp", "product_name=*", "user_name=*", "email=*",
+    }  # fmt: skip
 
 
 def order(lines: int) -> dict[str, object]:

@@ -9,7 +9,7 @@ from hepm.ingest.prepare import shorten
 from hepm.types import ToolCall, Trajectory, Turn
 
 texts = st.text(max_size=30)
-long_texts = texts.map(lambda text: text * 50)
+long_texts = texts.map(lambda text: text * 100)
 
 
 def values(leaves: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
@@ -33,9 +33,9 @@ def all_texts(value: Any) -> list[str]:
 
 
 def test_long_texts_end_in_the_mark_at_their_limit():
-    run = shorten(run_with("a" * 2000, "b" * 2000, {"c": "c" * 2000}))
+    run = shorten(run_with("a" * 2000, "b" * 3000, {"c": "c" * 2000}))
     assert [turn.text for turn in run.turns] == ["a" * 299 + "…", "a" * 999 + "…"]
-    assert [call.result for call in run.calls()] == ["b" * 599 + "…"] * 2
+    assert [call.result for call in run.calls()] == ["b" * 1999 + "…"] * 2
     assert [call.arguments for call in run.calls()] == [{"c": "c" * 499 + "…"}] * 2
 
 
@@ -46,7 +46,7 @@ def test_no_text_stays_too_long_and_no_call_is_lost(text: str, result: str | Non
     assert [len(turn.text) <= limit for turn, limit in zip(short.turns, (300, 1000), strict=True)] == [True, True]
     for call in short.calls():
         assert call.name == "f"
-        assert len(call.result or "") <= 600
+        assert len(call.result or "") <= 2_000
         assert all(len(text) <= 500 for text in all_texts(dict(call.arguments)))
     assert len(list(short.calls())) == 2
     assert shorten(short) == short
