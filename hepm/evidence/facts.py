@@ -25,9 +25,8 @@ from hepm.evidence.decisions import (
     IntArray,
     facts_of_calls,
 )
-from hepm.ingest.facts import PRESENT
 from hepm.text import FUNCTION_WORDS
-from hepm.types import RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, ToolName
+from hepm.types import PRESENT, RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, ToolName
 
 _THERE: Final = 0.5  # the limit of a value or a word: 1 where it is there
 _MOST_LIMITS: Final = 16  # numbers that one fact is compared with

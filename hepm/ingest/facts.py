@@ -22,12 +22,10 @@ from xml.etree import ElementTree
 from hepm.ingest.fields import as_text
 from hepm.ingest.formats.parts import result_text
 from hepm.text import CUT, FUNCTION_WORDS, cut_off
-from hepm.types import JSON
+from hepm.types import JSON, PRESENT
 
 MOST_FACTS: Final = 100
 """Facts of one result, or words of one message, that are kept: the first ones."""
-PRESENT: Final = "=*"
-"""Ends the fact that a text is there, which depends on none of its values."""
 _MOST_KEYS: Final = 25
 _MOST_ITEMS: Final = 10  # of a list that are read; its length is a fact of its own
 _DEEPEST: Final = 8
