@@ -195,6 +195,18 @@ class ToolRule(NamedTuple):
             others.update(of_tool.failed, of_tool.lost)
         return len(worked), len(others - worked)
 
+    def is_borne_out(self, won: set[str]) -> bool:
+        """Whether more runs succeeded with the alternative than with the worse ways, whatever the calls were worth.
+
+        Args:
+            won: Ids of the successful runs.
+        """
+        shares: list[float] = []
+        for tools in (self.alternative, self.worse):
+            runs = {run for tool in tools for ids in self.runs[tool] for run in ids}
+            shares.append(len(runs & won) / max(len(runs), 1))
+        return not (self.alternative and self.worse) or shares[0] > shares[1]
+
     @property
     def lost(self) -> LostRuns:
         """Runs lost by a worse way, beyond what the alternative would have lost."""

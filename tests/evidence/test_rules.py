@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.evidence.decisions import CallPlace
 from hepm.evidence.facts import FactTest
-from hepm.evidence.rules import ToolRule, rules_of
+from hepm.evidence.rules import RunsOf, ToolRule, rules_of
 from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
@@ -626,3 +627,12 @@ def test_a_condition_denies_no_result_of_a_tool_that_was_not_always_called(tmp_p
 def test_a_number_that_names_one_thing_is_no_condition(fact: str) -> None:
     assert not FactTest("look", fact, 7.5).readable
     assert FactTest("look", f"{fact}s[]", 7.5).readable
+
+
+@pytest.mark.parametrize(("saved", "holds"), [(1, False), (8, True)])
+def test_a_rule_is_borne_out_if_more_runs_succeeded_with_what_it_advises(saved: int, holds: bool) -> None:
+    """Searching again was right in ten runs by what was known after it, of which few or most succeeded."""
+    searched, booked = [f"searched {n}" for n in range(10)], [f"booked {n}" for n in range(9)]
+    runs = {"search": RunsOf(tuple(searched)), "book": RunsOf(tuple(booked[:2]), tuple(booked[2:]))}
+    rule = ToolRule(CallPlace("search"), (), "search", ("book",), runs, "one task")
+    assert rule.is_borne_out({*searched[:saved], *booked[:2]}) is holds
