@@ -30,7 +30,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from parts.measured import about, options
 from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
+from parts.worlds.claims import CLAIMS
 from parts.worlds.depot import DEPOT
+from parts.worlds.incident import INCIDENT
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, learn_online
 from parts.worlds.rental import RENTAL
@@ -38,7 +40,7 @@ from parts.worlds.replies import REPLIES
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 
-WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES)}
+WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES, CLAIMS, INCIDENT)}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
 
 

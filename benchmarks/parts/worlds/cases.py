@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -33,6 +33,16 @@ class Case(NamedTuple):
     requests: tuple[str, ...]
     asks_otherwise: tuple[str, ...] = ()
     always: bool = False
+
+
+def decide(kind: str, usual: str, unusual: str, *, rare: bool) -> Step:
+    """A branch of this kind."""
+    return Step((unusual if rare else usual,), kind, habit=usual, share=HABIT)
+
+
+def rare_kinds(kinds: Iterable[str], random: Random) -> dict[str, bool]:
+    """Of which kinds a task is an unusual case, if it is of that kind."""
+    return {kind: random.random() < RARE_CASE for kind in kinds}
 
 
 def world_of(
@@ -66,8 +76,7 @@ def world_of(
         request = random.choice(wordings).format(**known)
         if endings:
             request += random.choice(endings)
-        right = (case.unusual if rare or case.always else case.usual).format(**known)
-        decided = Step((right,), kind, habit=case.usual, share=HABIT)
+        decided = decide(kind, case.usual, case.unusual.format(**known), rare=rare or case.always)
         steps = (*(Step((lookup,)) for lookup in case.lookups), decided, Step((closing,)))
         return Task(id, kind, request, steps, known, aftermath=(closing,))
 
