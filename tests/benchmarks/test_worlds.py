@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import islice
 
 import pytest
 
 from benchmarks.parts.worlds.agents import Agent, Heard, run, silent
 from benchmarks.parts.worlds.asked import calibration_error, warned_of_right
+from benchmarks.parts.worlds.claims import BY_COMPANIES, CLAIMS, MOST
+from benchmarks.parts.worlds.incident import CPU_LIMIT, HANDS_OFF, INCIDENT, PLANNED
 from benchmarks.parts.worlds.office import OFFICE
 from benchmarks.parts.worlds.online import ARMS, learn_online
 from benchmarks.parts.worlds.rental import RENTAL
@@ -21,7 +25,7 @@ from benchmarks.parts.worlds.workflows import WORKFLOWS
 from benchmarks.parts.worlds.world import DONE, Progress, Task, World, follow
 from hepm.types import FailedWay, Suggestion, Suggestions
 
-WORLDS = (SHOP, WORKFLOWS, OFFICE, RENTAL)
+WORLDS = (SHOP, WORKFLOWS, OFFICE, RENTAL, CLAIMS, INCIDENT)
 KNOWS_ALL = Agent("knows all", skill=1.0)
 ERRS_BY_HABIT = Agent("habit", habits=True)
 
@@ -67,6 +71,57 @@ def test_the_habit_is_sometimes_right_and_sometimes_fatal(world: World) -> None:
             right.add(not progress.failed)
             assert progress.failed == (step.habit not in step.calls)
         assert right == {True, False}, kind
+
+
+def results(progress: Progress) -> dict[str, str]:
+    """The last result of each tool, and what the user said under ""."""
+    said = {"": progress.messages[0]["content"]}
+    tools = iter(progress.called)
+    return said | {next(tools): one["content"] for one in progress.messages if one["role"] == "tool"}
+
+
+def worded(text: str, wordings: Iterable[str]) -> bool:
+    """Whether it is one of these wordings, with names and ids in place of the braces."""
+    return any(all(part in text for part in re.split(r"{\w+}", wording)) for wording in wordings)
+
+
+def claimed_above_limit(reply: str) -> bool:
+    found = json.loads(reply)
+    return found["open_claim"]["claimed"]["value"] > found["policy"]["coverage"]["limit"]["value"]
+
+
+def deployed_after_burst(deploys: str, metrics: str) -> bool:
+    begun, deployed = metrics[-9:-1], deploys.splitlines()[1][11:19]
+    clock = "%H:%M:%S"
+    passed = datetime.strptime(deployed, clock) - datetime.strptime(begun, clock)
+    return passed % timedelta(days=1) < timedelta(hours=12)  # midnight may lie between
+
+
+IS_UNUSUAL: dict[str, Callable[[dict[str, str]], bool]] = {
+    "closure": lambda said: '"resealed"' in said["get_inspection"],
+    "assessed": lambda said: json.loads(said["assess_damage"])["assessment"]["totals"]["net"]["value"] > MOST,
+    "customs": lambda said: "CUSTOMS_HOLD" in said["get_tracking"],
+    "basis": lambda said: '"current_value"' in said["get_policy"],
+    "company": lambda said: worded(said[""], BY_COMPANIES),
+    "bank": lambda said: json.loads(said["get_payments"])["history"][-1]["state"] == "RETURNED_BY_BANK",
+    "cover": lambda said: claimed_above_limit(said["get_policy"]),
+    "cpu": lambda said: int(said["get_metrics"].split("cpu_percent")[1].split()[0]) <= CPU_LIMIT,
+    "killed": lambda said: "OOMKilled" not in said["search_logs"],
+    "deploy": lambda said: "m ago)" not in said["list_deploys"].splitlines()[1],
+    "order": lambda said: deployed_after_burst(said["list_deploys"], said["get_metrics"]),
+    "answer": lambda said: worded(said["ask_owner"], PLANNED),
+    "tier": lambda said: '"gold"' not in said["get_alert"],
+    "words": lambda said: worded(said[""], HANDS_OFF),
+    "refused": lambda said: not said["restart_service"].startswith("{"),
+}
+
+
+@pytest.mark.parametrize("world", [CLAIMS, INCIDENT], ids=lambda world: world.name)
+def test_what_the_agent_has_seen_decides_every_branch(world: World) -> None:
+    for kind in world.branches:
+        for progress in at_branch(world, kind):
+            unusual = progress.step.habit not in progress.right
+            assert IS_UNUSUAL[kind](results(progress)) == unusual, (kind, progress.messages)
 
 
 def test_no_call_repairs_a_fatal_mistake(world: World) -> None:
