@@ -133,10 +133,9 @@ def back_up(
         decision.missed = max(of_best - decision.value, 0.0)
     cleared_D, ceiling = cleared(kinds, base)
     start = 0
-    for place, evidence in places.items():
-        rows = rows_at[place]
-        evidence.value_N[:] = [decision.value for decision in rows]
-        evidence.cleared_N[:] = cleared_D[start : start + len(rows)]
+    for place, rows in rows_at.items():
+        places[place].value_N[:] = [decision.value for decision in rows]
+        places[place].cleared_N[:] = cleared_D[start : start + len(rows)]
         start += len(rows)
     return ceiling
 
