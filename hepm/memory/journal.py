@@ -27,7 +27,7 @@ _PROBE: Final = 64 << 10
 """Bytes for which there should be room: a turn with a long result takes as many."""
 
 _FORGOTTEN: Final = b"forgotten\n"
-"""All that is left of a session that was forgotten, so that whoever has it under way does not store it."""
+"""All that is left of a session that was forgotten, so that no process that has it under way stores it."""
 _FORGOTTEN_S: Final = 7 * 86_400
 """For so long, in seconds."""
 
@@ -248,10 +248,11 @@ class SessionFile:
         """
         from hepm.ingest.formats.hepm import write_run
 
-        if self.forgotten:
+        if self._forgotten:
             return
         on_disk = _stamp_of(self._file)
         if on_disk is not None and on_disk != self.stamp:
+            self._forgotten = _is_forgotten(self._file)
             return
         if on_disk is None:  # the whole session is written again
             self._parts, self.turns = frozenset(), ()

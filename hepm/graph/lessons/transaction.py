@@ -73,7 +73,7 @@ class LessonTransaction:
         lessons = [lesson.row for lesson in stored_lessons(self._write.rows("lessons", newer_than=-1))]
         about = {row.id: row for row in lessons if not set(row.tools).isdisjoint(tools)}
         self._write.put_lessons(list(about.values()), {})
-        # Also of runs that call none of them by its new name: what they were told means another call now.
+        # Also of runs that call none of them by its new name: what was advised to them is another call now.
         showings = exposures_of(self._write.rows("showings"))
         self.settle(sorted({shown.run for shown in showings if shown.lesson in about}))
 
