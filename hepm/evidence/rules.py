@@ -438,8 +438,9 @@ class _AtPlace:
         """Whether another call than the right one won more of the runs than wrong labels explain."""
         won = len(self._ids(under_N & self._won_N))
         others = self._chosen(under_N & self._won_N & ~right_N)
-        times = Counter(chain.from_iterable(row.tools for row in others))
-        return any(lower_bound(often, won - often) > 1 - _PURE for often in times.values())
+        # A run that comes to a place several times is one.
+        runs = Counter(tool for _, tool in {(row.run.id, tool) for row in others for tool in row.tools})
+        return any(lower_bound(often, won - often) > 1 - _PURE for often in runs.values())
 
     def _is_news(self, path: _Path) -> bool:
         """Whether it asks for what the last call has just shown, which was no reason for an earlier mistake."""

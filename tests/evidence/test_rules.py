@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -601,6 +602,15 @@ def test_where_other_calls_work_as_well_none_is_advised(tmp_path: Path, others: 
     runs += [support_run(f"c{n}", f"help {n + 90}", "get_order", "cancel", status="pending") for n in range(others)]
     advised = {rule.better for rule in rules_at(tmp_path, runs, "get_order")}
     assert ("update" in advised) is (others == 0)
+
+
+def test_a_run_that_comes_to_a_place_several_times_counts_once_beside_a_way(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for n in range(8):
+        tools = ["scroll"] * 5
+        tools[n % 5] = "save"
+        runs.append(trajectory(f"r{n}", *chain.from_iterable(("open", tool) for tool in tools), goal=f"help {n}"))
+    assert "save" not in {rule.better for rule in rules_at(tmp_path, runs, "open")}
 
 
 def test_a_condition_outside_of_which_nothing_else_works_is_none(tmp_path: Path) -> None:
