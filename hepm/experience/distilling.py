@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from hepm.experience.comparison import distill
@@ -13,8 +11,8 @@ from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import EXTRACTIVE, Ids, Lesson
 from hepm.experience.zones import reward_of
-from hepm.graph.lessons.rows import OUTDATED, Kind, LessonRow
-from hepm.graph.lessons.transaction import Changed, LessonChange
+from hepm.graph.lessons.rows import Kind, LessonRow
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import batches
 
 _STORED_AT_ONCE: Final = 64  # tasks, or runs that a model answered
@@ -108,7 +106,6 @@ def distill_into(
     distiller: Distiller,
     *,
     namespace: str,
-    runs: Sequence[str] | None = None,
     match: Match | None = None,
     on_progress: Progress | None = None,
 ) -> DistillReport:
@@ -117,46 +114,30 @@ def distill_into(
     A run is marked after its lessons are stored, so the next call continues an interrupted one.
 
     Args:
-        runs: Process only the tasks of these runs, and all of these again: with more runs to compare, each may teach
-            something else. It then no longer stands behind what it taught before, and a lesson without runs is retired.
         on_progress: Called with the report so far after each batch.
     """
     step = f"{distiller.kind}/{distiller.name}"
     report = DistillReport()
-    seen: set[str] = set()
-    taught: defaultdict[str, set[str]] = defaultdict(set)  # runs by lesson
-    tasks = bank.tasks(step, namespace=namespace, runs=runs)
-    for batch in batches(distiller.distill(tasks), _STORED_AT_ONCE):
-        lessons = list(chain.from_iterable(distilled.lessons for distilled in batch))
-        done = set(chain.from_iterable(distilled.runs for distilled in batch))
-        failed = list(chain.from_iterable(distilled.failed for distilled in batch))
+    for batch in batches(distiller.distill(bank.tasks(step, namespace=namespace)), _STORED_AT_ONCE):
+        lessons = [lesson for distilled in batch for lesson in distilled.lessons]
+        done = {run for distilled in batch for run in distilled.runs}
+        failed = tuple([run for distilled in batch for run in distilled.failed])
         unasked = sum(distilled.unasked for distilled in batch)
-        report += DistillReport(runs=len(done) + len(failed), failed=tuple(failed), unasked=unasked)
-        stored = _store(bank, lessons, match, taught, namespace)
-        report += stored
-        done.difference_update(run for run, _ in stored.failed)
+        stored = _store(bank, lessons, match, namespace)
+        report += DistillReport(runs=len(done) + len(failed), failed=failed, unasked=unasked) + stored
         # Stored, then marked: a crash between the two distills runs again, and loses none.
-        if done:
-            bank.mark_done(step, done, namespace=namespace)
-        seen |= done
+        bank.mark_done(step, done - dict(stored.failed).keys(), namespace=namespace)
         if on_progress is not None:
             on_progress(report)
-    if runs is not None:
-        report += DistillReport(retired=_unlink_untaught(bank, distiller, namespace, seen, taught))
     return report
 
 
-def _store(
-    bank: LessonBank,
-    lessons: Sequence[Lesson],
-    match: Match | None,
-    taught: defaultdict[str, set[str]],
-    namespace: str,
-) -> DistillReport:
-    """Store lessons, those that say the same as one; `taught` gets the runs of each."""
+def _store(bank: LessonBank, lessons: Sequence[Lesson], match: Match | None, namespace: str) -> DistillReport:
+    """Store lessons, those that say the same as one."""
+    if not lessons:
+        return DistillReport()
     known = bank.lessons(namespace)
-    if match is not None:
-        lessons = sorted(lessons, key=lambda lesson: (-len(lesson.sources), lesson.run_ids, lesson.id))
+    lessons = sorted(lessons, key=lambda lesson: (-len(lesson.sources), lesson.run_ids, lesson.id))
     fresh: dict[str, Lesson] = {}  # the first of each new wording
     for lesson in lessons:
         if known.get(lesson.id) is None:
@@ -166,7 +147,6 @@ def _store(
         same, unknown = match(list(fresh.values()))
     put: list[LessonRow] = []
     failed: dict[str, str] = {}
-    merged = 0
     for lesson in lessons:
         # What is the same as one that is the same as a third is this third, which came before.
         first = lesson.id
@@ -175,41 +155,12 @@ def _store(
         if first in unknown:
             failed |= dict.fromkeys(lesson.run_ids, unknown[first])
             continue
-        stored, is_known = known.get(first), first in taught
-        row, behind = fresh.get(first, lesson).row(), set(taught[first])
-        # An outdated one comes again with these runs alone.
-        if stored is not None and stored.row.retired != OUTDATED:
-            row, is_known = stored.row, True
-            behind |= row.run_ids
-        taught[first].update(lesson.run_ids)
-        # A lesson may come without runs.
-        if is_known and behind.issuperset(lesson.run_ids):
-            continue
-        merged += bool(behind)
+        stored = known.get(first)
+        row = fresh.get(first, lesson).row()
+        if first != lesson.id and stored is not None:
+            row = stored.row
         # The store makes one of those with one id, and links further runs to a known one.
         put.append(replace(row, sources=lesson.sources))
-    changed = Changed()
-    if put:
-        changed = bank.change(LessonChange(put=put), namespace=namespace)
-    return DistillReport(
-        new=len(changed.new), merged=merged, refused=len(changed.refused), failed=tuple(failed.items())
-    )
-
-
-def _unlink_untaught(
-    bank: LessonBank, distiller: Distiller, namespace: str, seen: set[str], taught: Mapping[str, Collection[str]]
-) -> int:
-    """Unlink runs from the distiller's lessons that they no longer teach; how many are retired without any run."""
-    retire: dict[str, str] = {}
-    unlink: dict[str, set[str]] = {}
-    for row in (stored.row for stored in bank.list(distiller.kind, namespace=namespace)):
-        untaught = row.run_ids & seen - set(taught.get(row.id, ()))
-        if not untaught or row.made_by or row.properties["distilled_by"] != distiller.name:
-            continue
-        if untaught == row.run_ids:
-            retire[row.id] = OUTDATED
-        else:
-            unlink[row.id] = untaught
-    if retire or unlink:
-        bank.change(LessonChange(retire=retire, unlink=unlink), namespace=namespace)
-    return len(retire)
+    changed = bank.change(LessonChange(put=put), namespace=namespace)
+    new, refused = len(changed.new), len(changed.refused)
+    return DistillReport(new=new, merged=len(put) - new - refused, refused=refused, failed=tuple(failed.items()))

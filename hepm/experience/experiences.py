@@ -72,12 +72,11 @@ class Experiences:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
-        runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, by default without a model (see `distill_into`)."""
         chosen = distiller or ExtractiveDistiller()
-        return distill_into(self.bank, chosen, namespace=namespace, runs=runs, on_progress=on_progress)
+        return distill_into(self.bank, chosen, namespace=namespace, on_progress=on_progress)
 
     def search(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
@@ -234,27 +234,15 @@ class LessonBank:
 
     # Runs to learn from
 
-    def tasks(
-        self,
-        step: str,
-        *,
-        namespace: str = DEFAULT_NAMESPACE,
-        runs: Collection[str] | None = None,
-    ) -> Iterator[TaskRuns]:
-        """Tasks with runs that a step has not seen; one task is in memory at a time.
-
-        Args:
-            runs: Only the tasks of these, of which all runs are wanted.
-        """
-        seen: Collection[str] = ()
-        if runs is None:
-            seen = self.store.lessons.answered_runs(step, namespace=namespace)
+    def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[TaskRuns]:
+        """Tasks with runs that a step has not seen; one task is in memory at a time."""
+        seen = self.store.lessons.answered_runs(step, namespace=namespace)
         # A run without a task is a task of its own, named by its id. The store lists runs of one task together.
         by_task = groupby(self.store.runs_by_task(namespace=namespace), key=lambda run: (run[0], run[1] or run[2]))
         for _, group in by_task:
             ids = [run for _, _, run in group]
             wanted = frozenset(ids).difference(seen)
-            if wanted and (runs is None or not wanted.isdisjoint(runs)):
+            if wanted:
                 yield TaskRuns(wanted, self.runs(ids, namespace=namespace))
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
@@ -269,7 +257,8 @@ class LessonBank:
     def mark_done(self, step: str, runs: Iterable[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Record that a step has seen runs."""
         answers = [Answer(f"{step}\n{run}", step, run, "", "") for run in runs]
-        self.store.lessons.put_answers(answers, namespace=namespace)
+        if answers:
+            self.store.lessons.put_answers(answers, namespace=namespace)
 
     def ledger(self, about: Subject, *, namespace: str = DEFAULT_NAMESPACE) -> StoreLedger:
         """A ledger for a `hepm.llm.Client`."""

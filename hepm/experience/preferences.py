@@ -212,9 +212,7 @@ class Preferences:
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
         _check_user(user)
-        runs = runs_of_users(self.bank, namespace, user)
-        if runs:
-            self.bank.mark_done(STEP, runs, namespace=namespace)
+        self.bank.mark_done(STEP, runs_of_users(self.bank, namespace, user), namespace=namespace)
         return self.bank.forget_user(user, namespace=namespace)
 
     def _revise(

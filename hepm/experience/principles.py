@@ -98,7 +98,6 @@ class Principles:
         namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
         judge: Judge | None = None,
-        runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
@@ -113,11 +112,9 @@ class Principles:
             return learn_by_counting(self.bank, namespace=namespace)
         # The judge sees each batch before it is stored, so that no principle is stored twice.
         matcher = Matcher(self.bank, judge or judge_literally, namespace)
-        report = distill_into(
-            self.bank, distiller, namespace=namespace, runs=runs, match=matcher, on_progress=on_progress
-        )
+        report = distill_into(self.bank, distiller, namespace=namespace, match=matcher, on_progress=on_progress)
         counted = learn_by_counting(self.bank, namespace=namespace)
-        return replace(report, new=report.new + counted.new, retired=report.retired + counted.retired)
+        return report + replace(counted, runs=0)
 
     def search(
         self,

@@ -34,9 +34,8 @@ class Scripted:
     name = "scripted"
     kind: Kind = "principle"
 
-    def __init__(self, told: Mapping[str, str], **more: object) -> None:
+    def __init__(self, told: Mapping[str, str]) -> None:
         self._told = told
-        self._more = more
 
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         for task in tasks:
@@ -125,12 +124,11 @@ def runs(*names: str, task: str = "", **more: object) -> list[Trajectory]:
     return [trajectory(name, "look", "buy", task=task or name, **more) for name in names]  # type: ignore[arg-type]
 
 
-def distill(bank: LessonBank, told: Mapping[str, str], judge: object = None, **more: object) -> DistillReport:
+def distill(bank: LessonBank, told: Mapping[str, str], judge: object = None) -> DistillReport:
     return Principles(bank).distill(
         namespace=NS,
         distiller=Scripted(told),
         judge=judge or Heard(),  # type: ignore[arg-type]
-        **more,  # type: ignore[arg-type]
     )
 
 
@@ -265,18 +263,8 @@ def test_distilling_again_changes_nothing(bank: LessonBank) -> None:
     told = {"a": "look before you buy", "b": "look first", "c": "ask the user", "d": "look before you buy"}
     distill(bank, told)
     before = stored(bank)
-    report = distill(bank, told, runs=["a", "d"])
-    assert (report.new, report.merged) == (0, 0)
+    assert distill(bank, told) == DistillReport()
     assert stored(bank) == before
-    assert distill(bank, told).runs == 0
-
-
-def test_distilling_again_keeps_a_principle_that_its_runs_now_teach_in_other_words(bank: LessonBank) -> None:
-    remember(bank, *runs("a", "b", task="t"))
-    distill(bank, {"a": "look before you buy", "b": "ask the user"})
-    report = distill(bank, {"a": "look first", "b": "buy last"}, runs=["a"])
-    assert (report.new, report.retired) == (1, 1)
-    assert stored(bank) == {"look before you buy": ["a"], "buy last": ["b"]}
 
 
 def test_a_pruned_principle_that_is_taught_again_stays_pruned(bank: LessonBank) -> None:
@@ -352,7 +340,10 @@ def test_a_model_judges_and_no_verdict_is_paid_twice(bank: LessonBank, server: L
         for one in list(bank.lessons(NS).all("principle")):
             bank.store.lessons.change(LessonChange(drop=[one.row.id]), {}, namespace=NS)
         bank.mirror.refresh()
-        distill(bank, TOLD, ModelJudge(asked), runs=["a"])
+        # Under another name, as it has seen these runs.
+        again = Scripted(TOLD)
+        again.name = "again"
+        Principles(bank).distill(namespace=NS, distiller=again, judge=ModelJudge(asked))
     assert len(server.requests) == paid
     assert stored(bank) == {"look before you buy": ["a", "b"], "ask the user": ["c"]}
 

@@ -199,9 +199,8 @@ class KnownMemory(Memory):
         undated = [replace(run, ended_at=None) for run in runs]  # equal when it is resumed
         self.ingest(undated, namespace=self.namespace, options=IngestOptions(own_states=self.own_states))
         if distill:  # here, as what a background thread distills together depends on the time
-            ids = [run.id for run in runs]
             for lessons in (self.experiences, self.principles):
-                lessons.distill(namespace=self.namespace, runs=ids)
+                lessons.distill(namespace=self.namespace)
         self.refresh()
         self.follow_now()
         # Read before these runs: read anew when they are next asked for.

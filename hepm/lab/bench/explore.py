@@ -165,7 +165,7 @@ class Exploration(Bench):
         report = memory.ingest(runs, namespace=namespace)
         if report.rejected:
             raise InputError(f"a run of round {number} is not stored: {report.rejected[0].reason}")
-        self._distill([run.id for run in runs], writer)
+        self._distill(writer)
         evolved: Mapping[str, int] = {}
         if not self.arm.tagged:
             evolved = self._evolve(number, writer)
@@ -216,13 +216,12 @@ class Exploration(Bench):
                 score, read = fmean(one.score for one in uses), fmean(one.uses for one in uses)
                 report["quality"] = {"principles": len(uses), "score": score, "uses": read}
 
-    def _distill(self, runs: Sequence[str], distiller: Client | None) -> None:
+    def _distill(self, distiller: Client | None) -> None:
         memory, namespace = self.memory, self.memory.namespace
         if distiller is None:
-            # With the other runs of their tasks, as each run changes what the others teach.
             if not self.arm.tagged:
-                memory.experiences.distill(namespace=namespace, runs=runs, distiller=ExtractiveDistiller(CREDIT))
-            memory.principles.distill(namespace=namespace, runs=runs)
+                memory.experiences.distill(namespace=namespace, distiller=ExtractiveDistiller(CREDIT))
+            memory.principles.distill(namespace=namespace)
             return
         reports: list[DistillReport] = []
         if not self.arm.tagged:

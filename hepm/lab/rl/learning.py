@@ -98,8 +98,7 @@ class PrincipleLearner(Learner):
             self.memory.lessons.show(run.id, list(read), namespace=self.namespace)
         report = self.memory.ingest(batch, namespace=self.namespace)
         principles = self.memory.principles
-        ids = [run.id for run in batch]
-        principles.distill(namespace=self.namespace, distiller=self.distiller, judge=self.judge, runs=ids)
+        principles.distill(namespace=self.namespace, distiller=self.distiller, judge=self.judge)
         principles.prune(below=self.prune_below, namespace=self.namespace)
         self.memory.refresh()
         return report.stored
