@@ -212,6 +212,8 @@ DIFFERENT = [
     (f"{RUNS} WHERE EXISTS {{ MATCH (t)-[:TOOK]->(b) WHERE coalesce(t.success, true) }} RETURN count(*) AS n", 5, 6),
     (f"{NOTES} WHERE EXISTS {{ MATCH (n)-[:MENTIONS]->(c) }} RETURN count(*) AS n", 3, 0),
     (f"{STEPS} WHERE a.calls > 0 RETURN labels(a) AS l LIMIT 1", "Tool", ["Tool"]),
+    (f"{RUNS} WHERE t.id = 'r8' RETURN 'day' IN keys(t) AS b", True, False),
+    (f"{RUNS} WHERE t.id = 'r8' RETURN 'pk' IN keys(t) AS b", True, False),
 ]
 ALIKE = [
     (f"{STEPS}-[one:NEXT]->(b)-[two:NEXT]->(c) WHERE one <> two RETURN count(*) AS n", 21),
@@ -231,6 +233,9 @@ def test_the_page_tells_rightly_where_the_engines_differ_and_what_means_the_same
         given = {"namespace": namespace}
         assert engines.copy.ask(text, given).rows == ((here,),), text
         assert ask_server(driver, neo4j_server.database, text, given).rows == ((there,),), text
+    number = f"{RUNS} RETURN id(t) AS number LIMIT 1"
+    assert engines.copy.ask(number, {"namespace": namespace}).rows[0][0].keys() == {"offset", "table"}
+    assert isinstance(ask_server(driver, neo4j_server.database, number, {"namespace": namespace}).rows[0][0], int)
     trail = f"{STEPS}-[:NEXT* TRAIL 2..2]->(c) RETURN count(*) AS n"
     assert engines.copy.ask(trail, {"namespace": namespace}).rows == ((21,),)
 

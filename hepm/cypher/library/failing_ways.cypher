@@ -2,8 +2,9 @@
 // Params:  $namespace string, $limit int = 25
 // Returns: way path, failures int, failure_share float, excess float
 // Picture: yes
-MATCH (:Tool {namespace: $namespace, name: '<START>'})-[first:NEXT]->(:Tool)
-WITH sum(first.failures) AS failed, sum(first.failures + first.support) AS labelled
+MATCH (t:Trajectory {namespace: $namespace})
+WHERE t.counted AND t.steps > 0 AND t.success IS NOT NULL
+WITH sum(CASE WHEN t.success THEN 0 ELSE 1 END) AS failed, count(*) AS labelled
 MATCH p = (a:Tool {namespace: $namespace})-[r:NEXT]->(b:Tool)
 WHERE r.failures > 0
 RETURN p AS way, r.failures AS failures, r.failure_share AS failure_share,

@@ -8,5 +8,5 @@ WITH a.name AS tool, b.name AS other, there.support + there.failures + there.unl
      there.failures + back.failures AS failed, there.support + back.support AS succeeded
 RETURN tool, other, there_runs AS there, back_runs AS back,
        CASE WHEN failed + succeeded > 0 THEN 1.0 * failed / (failed + succeeded) ELSE 0.0 END AS failure_share
-ORDER BY there_runs + back_runs DESC, tool, other
+ORDER BY CASE WHEN there_runs < back_runs THEN there_runs ELSE back_runs END DESC, tool, other
 LIMIT $limit
