@@ -53,7 +53,7 @@ def edit(place: StorePlace, lesson: str, text: str) -> None:
         from hepm.experience.lesson_files import edit_lesson
 
         former = stored.row.id
-        edited = edit_lesson(memory.lessons, stored.row, words, namespace=place.namespace).id
+        edited = edit_lesson(memory.lessons, stored, words, namespace=place.namespace).id
     # An id is a hash of the words.
     tell(f"{former} says this already" if edited == former else f"{edited} replaces {former}")
 

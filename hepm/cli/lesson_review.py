@@ -55,12 +55,12 @@ def review(memory: Memory, namespace: str, approve: Several) -> None:
 
 def _named(memory: Memory, name: str, waiting: list[StoredLesson], namespace: str) -> list[StoredLesson]:
     """The pending lessons that a value of --approve stands for."""
-    from hepm.experience.lesson_files import approved_in
+    from hepm.experience.lesson_files import LessonFile, approved_in
 
     if name in (ALL, SUPPORTED):
         return waiting if name == ALL else []
     if not is_id(name):
-        return approved_in(memory.lessons, read_text(name), name, namespace=namespace)
+        return approved_in(memory.lessons, LessonFile.read(read_text(name), name), namespace=namespace)
     stored = find_lesson(memory, name, namespace=namespace)
     refuse(stored not in waiting, "--approve", f"{stored.row.id} is not pending ({stored.row.retired or 'live'})")
     return [stored]
@@ -136,7 +136,7 @@ def _decided(memory: Memory, stored: StoredLesson, question: str, namespace: str
         case "r":
             memory.lessons.retire(row.kind, [row.id], namespace=namespace)
         case "e":
-            edit_lesson(memory.lessons, row, click.prompt("new text", err=True), namespace=namespace)
+            edit_lesson(memory.lessons, stored, click.prompt("new text", err=True), namespace=namespace)
         case _:
             return key not in ("q", "\x1b")
     return True

@@ -91,20 +91,19 @@ def write_for_agents(
     bank: LessonBank, place: StorePlace, target: Path, *, every: bool = False, pending: bool = False
 ) -> None:
     """Write lessons into a file that agents read; what it holds beside them, and what people changed there, stays."""
-    from hepm.experience.lesson_files import has_section, lessons_for_file, section_of, with_section
+    from hepm.experience.lesson_files import LessonFile, lessons_for_file
 
     check_target(target, place.store)
-    former = options.read_text(target) if target.exists() else ""
+    file = LessonFile.read(options.read_text(target) if target.exists() else "", str(target))
     namespace = place.namespace
     lessons, left_out = lessons_for_file(bank, namespace=namespace, every=every, pending=pending)
     # A section that was written before is emptied: its lessons no longer hold.
-    if not lessons and not has_section(former):
+    if not lessons and not file.namespace:
         others = ". `hepm lesson distill` makes lessons."
         if left_out:
             others = f", but {left_out:,} that {_UNFIT} (`hepm export FILE.md --all` writes them)."
         raise InputError(f"there are no lessons to write{others}")
-    section = section_of(lessons, bank, namespace=namespace, former=former, name=str(target))
-    text = with_section(former, section, str(target))
+    text = file.with_lessons(lessons, bank, namespace=namespace)
     # Each line gets its end.
     write_lines([text.removesuffix("\n")], target, "the lessons")
     others = ""

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple, Self
@@ -182,42 +182,80 @@ class LineOfFile(NamedTuple):
     claim: Claim | None
 
 
-def section_of(
-    lessons: Sequence[ListedLesson], bank: LessonBank, *, namespace: str, former: str = "", name: str = "the file"
-) -> str:
-    """The lessons between their markers; equal lessons give equal text.
+def _lines_in(section: str) -> Iterator[LineOfFile]:
+    """The lessons between the markers. An editor may have wrapped lines, changed bullets, or escaped underscores."""
+    works = True
+    # What is indented goes on with the line before.
+    for line in _WRAPPED.sub(" ", section).splitlines():
+        heading = _HEADING.match(line)
+        # What a person wrote without a bullet stays, and gets one.
+        whole = _BULLET.sub("", line).strip().replace("\\_", "_")
+        if heading is not None:
+            works = heading[1] != FAILS
+        elif whole and not _SUMMARY.match(line):
+            written, id, digest, claim, *_ = (*_ID.split(whole), "", "", "")
+            text = " ".join(_EVIDENCE.sub("", written).split())
+            edited = digest != _digest(text, works=works)
+            yield LineOfFile(works, whole, text, id, edited, Claim.read(claim or ""))
 
-    Args:
-        former: The file as it is: lines that a person wrote, changed or deleted there stay so.
-        name: Of the file, for messages.
-    Raises:
-        InputError: the former section is of another namespace, or lacks its end.
+
+class LessonFile(NamedTuple):
+    """A file with the lessons between its markers.
+
+    Attributes:
+        before, after: What stands around them, or around where they are to stand.
+        namespace: Of the lessons, quoted; "" without markers.
+        ids: Of lessons that were written there, also of those that a person deleted.
     """
-    begin = _BEGIN.search(former)
-    named = quoted(namespace, _NAMESPACE_CHARS)
-    written = {listed.lesson.id[:_ID_CHARS]: listed for listed in lessons}
-    skipped: set[str] = set()
-    own: list[LineOfFile] = []
-    if begin is not None:
-        if begin["namespace"] != named:
+
+    name: str
+    before: str
+    after: str
+    namespace: str = ""
+    ids: Sequence[str] = ()
+    lines: Sequence[LineOfFile] = ()
+
+    @classmethod
+    def read(cls, text: str, name: str) -> Self:
+        """The file of this name and text; InputError if it lacks its second marker."""
+        begin = _BEGIN.search(text)
+        if begin is None:
+            before = text.rstrip("\n")
+            return cls(name, f"{before}\n\n" if before else "", "\n")
+        section, end, after = text[begin.end() :].partition(END)
+        if not end:
+            raise InputError(f"the lessons in {name} lack their end: put {END!r} after the last one.")
+        lines = list(_lines_in(section))
+        return cls(name, text[: begin.start()], after, begin["namespace"], begin["ids"].split(), lines)
+
+    def with_lessons(self, lessons: Iterable[ListedLesson], bank: LessonBank, *, namespace: str) -> str:
+        """The file's text with these lessons between the markers; equal lessons give equal text.
+
+        Lines that a person wrote, changed or deleted there stay so.
+
+        Raises:
+            InputError: those between the markers are of another namespace.
+        """
+        named = quoted(namespace, _NAMESPACE_CHARS)
+        if self.namespace not in ("", named):
             raise InputError(
-                f"the lessons in {name} are of the namespace {begin['namespace']}: name it with --namespace."
+                f"the lessons in {self.name} are of the namespace {self.namespace}: name it with --namespace."
             )
-        lines = lines_of_file(former, name)
-        own = [line for line in lines if line.edited]
+        own = [line for line in self.lines if line.edited]
         # What a person deleted, and what they changed.
-        skipped = {*begin["ids"].split(), *(line.id for line in own)} - {line.id for line in lines if not line.edited}
-        for id in skipped & written.keys():
-            del written[id]
-    summary = _summary(written.values(), bank, namespace)
-    body = [_TITLE, "", f"{summary} Lines that you change or delete stay so.", ""]
-    for works, heading in ((True, WORKS), (False, FAILS)):
-        items = [line.whole for line in own if line.works is works]
-        items += [_line_with_mark(listed, id) for id, listed in written.items() if listed.lesson.warns is not works]
-        if items:
-            body += [f"### {heading}", "", *(f"- {item}" for item in items), ""]
-    ids = "".join(f" {id}" for id in (*written, *filter(None, sorted(skipped))))
-    return "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, END])
+        skipped = {*self.ids, *(line.id for line in own)} - {line.id for line in self.lines if not line.edited}
+        of_id = {listed.lesson.id[:_ID_CHARS]: listed for listed in lessons}
+        written = {id: listed for id, listed in of_id.items() if id not in skipped}
+        summary = _summary(written.values(), bank, namespace)
+        body = [_TITLE, "", f"{summary} Lines that you change or delete stay so.", ""]
+        for works, heading in ((True, WORKS), (False, FAILS)):
+            items = [line.whole for line in own if line.works is works]
+            items += [_line_with_mark(listed, id) for id, listed in written.items() if listed.lesson.warns is not works]
+            if items:
+                body += [f"### {heading}", "", *(f"- {item}" for item in items), ""]
+        ids = "".join(f" {id}" for id in (*written, *filter(None, sorted(skipped))))
+        section = "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, END])
+        return self.before + section + self.after
 
 
 def _line_with_mark(listed: ListedLesson, id: str) -> str:
@@ -238,59 +276,6 @@ def line_of(listed: ListedLesson) -> str:
     return text
 
 
-def lines_of_file(text: str, name: str) -> list[LineOfFile]:
-    """The lessons between the markers of a file; none if there are no markers.
-
-    An editor may have wrapped lines, changed their bullets, or escaped underscores.
-    """
-    place = _find(text, name)
-    if place is None:
-        return []
-    works = True
-    lines: list[LineOfFile] = []
-    body = text[slice(*place)].partition("\n")[2]
-    # What is indented goes on with the line before.
-    for line in _WRAPPED.sub(" ", body.removesuffix(END)).splitlines():
-        heading = _HEADING.match(line)
-        if heading is not None:
-            works = heading[1] != FAILS
-        elif not _SUMMARY.match(line):
-            # What a person wrote without a bullet stays, and gets one.
-            whole = _BULLET.sub("", line).strip()
-            lines.append(_line_in(whole.replace("\\_", "_"), works=works))
-    return [line for line in lines if line.whole]
-
-
-def _line_in(whole: str, *, works: bool) -> LineOfFile:
-    written, id, digest, claim, *_ = (*_ID.split(whole), "", "", "")
-    text = " ".join(_EVIDENCE.sub("", written).split())
-    edited = digest != _digest(text, works=works)
-    return LineOfFile(works, whole, text, id, edited, Claim.read(claim or ""))
-
-
-def with_section(text: str, section: str, name: str) -> str:
-    """A file's text with the section in place of its former one, or at its end; nothing else changes."""
-    place = _find(text, name)
-    if place is not None:
-        start, end = place
-        return text[:start] + section + text[end:]
-    before = text.rstrip("\n")
-    if before:
-        before += "\n\n"
-    return f"{before}{section}\n"
-
-
-def _find(text: str, name: str) -> tuple[int, int] | None:
-    """Where the section begins and ends; None if there is none."""
-    begin = _BEGIN.search(text)
-    if begin is None:
-        return None
-    end = text.find(END, begin.end())
-    if end < 0:
-        raise InputError(f"the lessons in {name} lack their end: put {END!r} after the last one.")
-    return begin.start(), end + len(END)
-
-
 def _summary(lessons: Collection[ListedLesson], bank: LessonBank, namespace: str) -> str:
     """Such as "2 lessons from 14 runs, the latest of 2025-03-01."."""
     if not lessons:
@@ -309,14 +294,15 @@ def _digest(text: str, *, works: bool) -> str:
     return hashlib.blake2b(written.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> list[StoredLesson]:
-    """The pending lessons whose words stand in the section of a file: who merged it approved them."""
-    standing = {line.text for line in lines_of_file(text, name)}
+def approved_in(bank: LessonBank, file: LessonFile, *, namespace: str) -> list[StoredLesson]:
+    """The pending lessons whose words stand in a file: who merged it approved them."""
+    standing = {line.text for line in file.lines}
     approved: list[StoredLesson] = []
     for stored in bank.pending(namespace=namespace):
-        conditions, words = read_lesson(stored.row).conditions, read_lesson(stored.row).in_own_words
+        lesson = read_lesson(stored.row)
+        words = lesson.in_own_words
         # In a file with lessons of several environments, a line begins with its own: "In shop: Call get_order."
-        for said in (words, f"In {', '.join(conditions.environments)}: {words}"):
+        for said in (words, f"In {', '.join(lesson.conditions.environments)}: {words}"):
             written = " ".join(in_markdown(said).split())
             # The end of a text that was cut was not read.
             if written in standing and not written.endswith(CUT):
@@ -324,15 +310,10 @@ def approved_in(bank: LessonBank, text: str, name: str, *, namespace: str) -> li
     return approved
 
 
-def has_section(text: str) -> bool:
-    """Whether a file holds lessons between hepm's markers."""
-    return _BEGIN.search(text) is not None
-
-
 # One lesson
 
 
-def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) -> LessonRow:
+def edit_lesson(bank: LessonBank, stored: StoredLesson, text: str, *, namespace: str) -> LessonRow:
     """Replace what a live or pending lesson says; the new lesson, written by hand, which needs no approval.
 
     Of its triples those stay whose tools the words still name, and its condition if they name it: else it would hold
@@ -341,12 +322,11 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
     Raises:
         InputError: the text is empty, or the lesson is retired.
     """
-    words = " ".join(text.split())
+    words, row = " ".join(text.split()), stored.row
     if not words:
         raise InputError(f"the lesson {row.id} needs a text: `hepm lesson retire {row.id}` keeps it from agents.")
     if row.is_retired:
         raise InputError(f"the lesson {row.id} is retired ({row.retired}): edit a live one.")
-    stored = bank.lessons(namespace).get(row.id)
     lesson = read_lesson(row)
     when = lesson.conditions
     if when.when.casefold() not in words.casefold():
@@ -359,13 +339,11 @@ def edit_lesson(bank: LessonBank, row: LessonRow, text: str, *, namespace: str) 
         kept = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
         new = replace(lesson, text=words, triples=tuple(kept))
     edited = replace(new, tools=tools, conditions=when, distilled_by=HAND).row()
-    if edited.id == row.id:
-        return edited
-    # The new one has the uses of the former one.
-    put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses if stored else row.prior)
-    # The words may be those of a retired one.
-    change = LessonChange(put=[put], retire={row.id: "superseded"}, revive=[edited.id], imported=True)
-    bank.change(change, namespace=namespace)
+    if edited.id != row.id:
+        # The new one has the uses of the former one, and its words may be those of a retired one.
+        put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses)
+        change = LessonChange(put=[put], retire={row.id: "superseded"}, revive=[edited.id], imported=True)
+        bank.change(change, namespace=namespace)
     return edited
 
 

@@ -14,7 +14,7 @@ from hepm.evidence.upkeep import LiveEvidence, RunSample
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.counted import advising, runs_to_count
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lesson_files import Claim, LineOfFile, lines_of_file
+from hepm.experience.lesson_files import Claim, LessonFile, LineOfFile
 from hepm.experience.lessons import Principle
 from hepm.experience.recipes import recipes_by_project
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
@@ -59,13 +59,13 @@ class CheckedLine:
         return asdict(self)
 
 
-def lines_to_check(text: str, name: str) -> list[LineOfFile]:
+def lines_to_check(text: str, name: str) -> Sequence[LineOfFile]:
     """The lessons of a file.
 
     Raises:
         InputError: it has none.
     """
-    lines = lines_of_file(text, name)
+    lines = LessonFile.read(text, name).lines
     if not lines:
         raise InputError(f"{name} holds no lessons: `hepm report --write {name}` writes them between two markers.")
     return lines

@@ -18,10 +18,9 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lesson_files import (
     END,
     Claim,
+    LessonFile,
     edit_lesson,
     lessons_for_file,
-    section_of,
-    with_section,
 )
 from hepm.experience.lessons import HAND, Notes, Principle, PrincipleKind
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, Triple, Uses
@@ -62,8 +61,7 @@ def bank(tmp_path: Path) -> Iterator[LessonBank]:
 
 def written(bank: LessonBank, text: str = TEXT, *, every: bool = False) -> str:
     chosen = lessons_for_file(bank, namespace=NS, every=every)
-    section = section_of(chosen.lessons, bank, namespace=NS, former=text, name="AGENTS.md")
-    return with_section(text, section, "AGENTS.md")
+    return LessonFile.read(text, "AGENTS.md").with_lessons(chosen.lessons, bank, namespace=NS)
 
 
 def live(bank: LessonBank) -> set[str]:
@@ -193,7 +191,9 @@ def test_a_section_that_cannot_be_kept_is_refused(bank: LessonBank, old: str, ne
 
 
 def test_an_edited_lesson_keeps_its_uses_and_what_its_words_still_name(bank: LessonBank) -> None:
-    other = edit_lesson(bank, GOOD.row(), SAID.replace("rather than drop", "rather than leaving"), namespace=NS)
+    stored = bank.lessons(NS).get(GOOD.id)
+    assert stored is not None
+    other = edit_lesson(bank, stored, SAID.replace("rather than drop", "rather than leaving"), namespace=NS)
     (now,) = (one.row for one in bank.list("principle", namespace=NS) if one.row.id == other.id)
     assert (now.properties["distilled_by"], now.triples, set(now.tools)) == (HAND, GOOD.triples[:1], {"look", "buy"})
     assert [(one.id, one.operator) for one in now.parents] == [(GOOD.id, "edit")]
@@ -201,7 +201,7 @@ def test_an_edited_lesson_keeps_its_uses_and_what_its_words_still_name(bank: Les
     (line,) = items(written(bank))
     assert line.startswith(f"- {now.text} (by hand) <!-- {now.id[:10]} ")
     with pytest.raises(InputError, match="needs a text"):
-        edit_lesson(bank, now, " ", namespace=NS)
+        edit_lesson(bank, stored, " ", namespace=NS)
 
 
 HOSTILE = (

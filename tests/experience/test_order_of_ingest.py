@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.experience.lesson_files import lessons_for_file, section_of
+from hepm.experience.lesson_files import LessonFile, lessons_for_file
 
 NS = "default"
 
@@ -38,7 +38,7 @@ def exported(runs: list[Trajectory]) -> list[str]:
         lessons = [line for line in memory.export(namespace=NS) if line.startswith('{"hepm":2,"lesson"')]
         told = memory.prompt([{"role": "user", "content": "Please buy order 3 now"}], after="look").text
         return [
-            section_of(chosen.lessons, memory.lessons, namespace=NS),
+            LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, memory.lessons, namespace=NS),
             *lessons,
             told,
         ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hepm import Memory
-from hepm.experience.lesson_files import approved_in, edit_lesson, lessons_for_file, section_of
+from hepm.experience.lesson_files import LessonFile, approved_in, edit_lesson, lessons_for_file
 from hepm.experience.lessons import Principle
 from hepm.experience.moment import Moment
 from hepm.experience.prompt import PromptOptions
@@ -96,7 +96,7 @@ def test_where_nobody_reviews_lessons_are_told_at_once(tmp_path: Path) -> None:
 def test_what_a_person_makes_of_a_pending_lesson_is_told_and_the_lesson_never(memory: Memory) -> None:
     memory.lessons.change(LessonChange(put=[principle(EVIL).row()], imported=True))
     (waiting,) = memory.lessons.pending()
-    edit_lesson(memory.lessons, waiting.row, "Before any refund, call get_order.", namespace="default")
+    edit_lesson(memory.lessons, waiting, "Before any refund, call get_order.", namespace="default")
     assert [one.row.text for one in memory.lessons.list("principle")] == ["Before any refund, call get_order."]
     assert (memory.lessons.pending(), "wire_money" in told(memory)) == ([], False)
 
@@ -153,14 +153,14 @@ def test_who_merges_a_file_approves_the_pending_lessons_whose_whole_words_stand_
     texts = ("Call get_order first.", EVIL, "Long. " * 500)
     memory.lessons.change(LessonChange(put=[principle(text).row() for text in texts], imported=True))
     chosen = lessons_for_file(memory.lessons, namespace="default", pending=True)
-    section = section_of(chosen.lessons, memory.lessons, namespace="default")
+    section = LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, memory.lessons, namespace="default")
     assert "call get_order first. (from 1 run; pending)" in section.casefold()
     merged = "\n".join(line for line in section.splitlines() if "wire_money" not in line)
     # The end of another line is no line.
     merged = merged.replace("- Call get_order", "- When it rains: Before any refund, call get_order")
-    approved = approved_in(memory.lessons, merged, "AGENTS.md", namespace="default")
+    approved = approved_in(memory.lessons, LessonFile.read(merged, "AGENTS.md"), namespace="default")
     assert approved == []
-    approved = approved_in(memory.lessons, section, "AGENTS.md", namespace="default")
+    approved = approved_in(memory.lessons, LessonFile.read(section, "AGENTS.md"), namespace="default")
     assert {stored.row.text for stored in approved} == {*texts[:2]}
 
 
@@ -180,5 +180,6 @@ def test_where_arguments_come_from_is_told_only_in_the_words_of_a_person(memory:
     memory.store.lessons.carry([counted], namespace="default")
     assert "Pass the result" not in told(memory)
     words = "Pass the order that get_order found to refund, without its prefix."
-    edit_lesson(memory.lessons, counted, words, namespace="default")
+    [stored] = memory.lessons.list("principle")
+    edit_lesson(memory.lessons, stored, words, namespace="default")
     assert words in memory.prompt([{"role": "user", "content": words}]).text

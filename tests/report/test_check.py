@@ -10,7 +10,7 @@ import pytest
 
 from hepm import Memory, Outcome
 from hepm.experience.counted import learn_by_counting
-from hepm.experience.lesson_files import lessons_for_file, section_of
+from hepm.experience.lesson_files import LessonFile, lessons_for_file
 from hepm.report.check import CheckedLine, check_lines, lines_to_check
 from tests.report.desk import desk_run, desk_runs
 
@@ -22,7 +22,7 @@ def section(tmp_path_factory: pytest.TempPathFactory) -> str:
         memory.ingest(desk_runs())
         learn_by_counting(memory.lessons)
         chosen = lessons_for_file(memory.lessons, namespace="default")
-        return section_of(chosen.lessons, memory.lessons, namespace="default")
+        return LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, memory.lessons, namespace="default")
 
 
 def checked(section: str, tmp_path: Path, *runs: object) -> dict[str, CheckedLine]:
