@@ -67,7 +67,7 @@ class Observation(NamedTuple):
     Attributes:
         labelled: Whether the run has an outcome.
         token: Name of the token that recorded it at a server; "" if none did.
-        ended: When it ended, Unix seconds.
+        ended: When it ended, Unix seconds; 0 if unknown.
     """
 
     failed: bool
@@ -80,10 +80,10 @@ class Observation(NamedTuple):
 def vouched_drift(latest: Sequence[Observation]) -> Drift | None:
     """The drift of a tool by its latest runs, newest first, if more than one source and enough labelled runs show it.
 
-    Without the unlabelled runs if these are most of those that failed.
+    Without runs of unknown end, which are in no order; and without the unlabelled ones, if most that failed are such.
     """
-    labelled = [run for run in latest if run.labelled]
-    for runs in (latest, labelled):
+    dated = [run for run in latest if run.ended]
+    for runs in (dated, [run for run in dated if run.labelled]):
         drift = drift_of("".join([str(int(run.failed)) for run in runs]))
         if drift is not None and _vouched(runs, drift.runs):
             return drift

@@ -245,11 +245,12 @@ def _ways_without_a_better(rule: ToolRule) -> list[ToolName]:
 
 
 def _when(runs: Iterable[RunAbout]) -> str:
-    """When runs ended: "since 2026-03-01, last on 2026-04-02"; "" if that is unknown."""
-    ends = sorted(run.ended_at for run in runs if run.ended_at is not None)
-    if not ends:
+    """When runs ended: "since 2026-03-01, last on 2026-04-02"; "" if that is unknown of any."""
+    ends = [run.ended_at for run in runs]
+    dated = [end for end in ends if end is not None]
+    if not dated or len(dated) < len(ends):
         return ""
-    first, last = day_of(ends[0]), day_of(ends[-1])
+    first, last = day_of(min(dated)), day_of(max(dated))
     if first == last:
         return f"on {first}"
     return f"since {first}, last on {last}"

@@ -139,11 +139,14 @@ def report_of(
     about_forks = [fork.line for fork in forks if fork.line]
     advice = tuple(dict.fromkeys([*about_forks, *map(line_of, lessons)]))
     tools = tool_rows(tool_remarks(store, namespace=namespace))
+    waste = waste_rows(latest, labelled, principles)
     spoken = receipts_of(uplift, store.trial_sessions(namespace=namespace), latest, mirror)
     sections = [
         ReportSection("Requests that fail", "", hard_requests(labelled, store, namespace=namespace)),
-        ReportSection(WASTE, f"in the latest {count_of(len(latest), 'run')}", waste_rows(latest, labelled, principles)),
-        ReportSection("Tools", "", tools),
+        ReportSection(
+            WASTE, f"in the {count_of(len(latest), 'run')} stored last", waste_rows(latest, labelled, principles)
+        ),
+        ReportSection("Tools", "errors are counted in runs whose records say which calls failed", tools),
         ReportSection(SPOKEN, "", spoken),
         ReportSection("What to tell the agent", "--write AGENTS.md writes these lines", list(map(ReportRow, advice))),
     ]

@@ -12,10 +12,8 @@ from hepm.report.rows import ReportRow
 from hepm.text import count_of, percent
 from hepm.types import ToolName
 
-LATEST: Final = 50
-"""Runs of a tool that are called its latest ones."""
 OFTEN: Final = 0.05
-"""Share of failed calls from which on a tool is remarkable."""
+"""Share of failed calls, or of failed runs, from which on a tool is remarkable."""
 _UNUSED: Final = "offered and never called"
 _NAMED: Final = 8
 """Unused tools that are named."""
@@ -53,16 +51,22 @@ def tool_remarks(store: Store, *, namespace: str) -> dict[ToolName, list[str]]:
     for row in rows:
         drift = drifts.get(row.name)
         remarks[row.name] = [str(drift)] if drift else []
-        remarks[row.name] += _remarks(row, outcomes.get(row.name, "")[:LATEST], refused[row.name])
+        remarks[row.name] += _remarks(row, outcomes.get(row.name, ""), refused[row.name])
     return remarks
 
 
-def _remarks(row: ToolRow, latest: str, refused: int) -> Iterator[str]:
-    """What is to be said of a tool besides its drift; `latest` has a 1 for each run in which every call failed."""
-    if row.errors and row.errors >= OFTEN * row.calls:
-        yield f"{row.errors:,} of {count_of(row.calls, 'call')} failed ({percent(row.errors / row.calls)})"
-        if "1" in latest:
-            yield f"every call did in {latest.count('1')} of the latest {count_of(len(latest), 'run')}"
+def _remarks(row: ToolRow, outcomes: str, refused: int) -> Iterator[str]:
+    """What is to be said of a tool besides its drift.
+
+    Args:
+        outcomes: A 1 for each run in which every call failed, of those that say whether calls did.
+    """
+    failed = outcomes.count("1")
+    if row.errors and (row.errors >= OFTEN * row.calls or failed >= OFTEN * len(outcomes)):
+        yield f"{count_of(row.errors, 'call')} failed"
+        if failed:
+            runs, share = count_of(len(outcomes), "run"), percent(failed / len(outcomes))
+            yield f"every call did in {failed:,} of {runs} ({share})"
     if refused:
         yield f"users refused it in {count_of(refused, 'run')}"
     if row.aliases:

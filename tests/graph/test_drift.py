@@ -66,7 +66,7 @@ def test_the_chance_is_that_of_the_beta_binomial_distribution() -> None:
     assert _at_least(1, 7, 3, 9, limit=0.5) == 0.5
 
 
-def seen(codes: str, *, labelled: bool = True, token: str = "", model: str = "m", day: int = 0) -> list[Observation]:
+def seen(codes: str, *, labelled: bool = True, token: str = "", model: str = "m", day: int = 1) -> list[Observation]:
     """Runs newest first, "1" for one that failed."""
     return [Observation(code == "1", labelled, token, model, 86_400.0 * day) for code in codes]
 
@@ -78,12 +78,13 @@ HONEST = [*seen("0" * 100, model="m"), *seen("0" * 100, model="n")]
     ("newest", "broken"),
     [
         ([*seen("11"), *seen("11", model="n")], True),
-        ([*seen("11"), *seen("11", day=1)], True),
+        ([*seen("11", day=2), *seen("11")], True),
         (seen("1111"), False),
         ([*seen("1" * 9, labelled=False), *seen("1" * 9, labelled=False, model="n")], False),
+        ([*seen("1" * 9, day=0), *seen("1" * 9, day=0, model="n")], False),
     ],
 )
-def test_a_tool_is_broken_by_labelled_runs_of_more_than_one_model_or_day(
+def test_a_tool_is_broken_by_labelled_and_dated_runs_of_more_than_one_model_or_day(
     newest: list[Observation], broken: bool
 ) -> None:
     drift = vouched_drift([*newest, *HONEST])
@@ -96,6 +97,6 @@ def test_a_tool_is_broken_by_labelled_runs_of_more_than_one_model_or_day(
 def test_where_tokens_call_a_tool_the_word_of_one_is_not_enough_whatever_else_it_says(
     failing: list[str], broken: bool
 ) -> None:
-    newest = [one for at, token in enumerate(failing) for one in seen("1", token=token, model=f"m{at}", day=at)]
+    newest = [one for at, token in enumerate(failing) for one in seen("1", token=token, model=f"m{at}", day=at + 1)]
     before = [*seen("0" * 100, token="ann"), *seen("0" * 100, token="bob")]
     assert (vouched_drift([*newest, *before]) is not None) is broken

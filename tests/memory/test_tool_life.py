@@ -107,7 +107,7 @@ def test_names_that_look_the_same_are_one_tool_on_every_way_in(memory: Memory) -
 def flight(number: int, *, broken: bool) -> Trajectory:
     search = ToolCall("search_api", result="503" if broken else "3 flights", error=broken)
     turns = [Turn("user", "find me a flight"), *(Turn("assistant", "", (one,)) for one in (ToolCall("login"), search))]
-    return Trajectory(f"f{number}", tuple(turns), Outcome(1.0, True), model=f"m{number % 2}")
+    return Trajectory(f"f{number}", tuple(turns), Outcome(1.0, True), model=f"m{number % 2}", ended_at=1e9 + number)
 
 
 def test_a_tool_that_begins_to_fail_is_warned_of_and_is_suggested_again_when_it_works(tmp_path: Path) -> None:

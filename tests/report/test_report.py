@@ -357,6 +357,27 @@ def test_a_task_is_never_solved_only_if_chance_hardly_explains_it(tmp_path: Path
     assert ("task hard of shop" in found) is (lost == 5)
 
 
+def test_errors_of_a_tool_are_counted_in_runs_whose_records_tell_of_them(tmp_path: Path) -> None:
+    runs = [with_calls(f"known {n}", ToolCall("pay", {}, "no card", error=n < 4)) for n in range(8)]
+    runs += [with_calls(f"unknown {n}", ToolCall("pay", {}, "no card")) for n in range(92)]
+    (row,) = rows_of(report_of(tmp_path, *runs), "Tools")
+    assert row.lines == ["pay: 4 calls failed; every call did in 4 of 8 runs (50 %)"]
+
+
+def test_nothing_is_said_of_time_where_runs_without_dates_are_in_the_order_of_files(tmp_path: Path) -> None:
+    def dated(run: Trajectory, number: int) -> Trajectory:
+        return replace(run, ended_at=1e9 + number, model=f"m{number % 2}")
+
+    pay = [with_calls(f"r{n}", ToolCall("pay", {}, "no card", error=n > 30), success=n < 31) for n in range(40)]
+    (row,) = rows_of(report_of(tmp_path, *[dated(run, n) for n, run in enumerate(pay)]), "Tools")
+    assert row.text.startswith(": fails now, in 9 of its last 9 runs (never before)")
+    (row,) = rows_of(report_of(tmp_path, *[replace(run, model=run.id) for run in pay[1:]]), "Tools")
+    assert "now" not in row.text
+    # Of the runs that one of the two forks lost, one is without a date.
+    partly = [replace(run, ended_at=None) if run.id == "desk-4" else run for run in desk_runs()]
+    assert sorted(bool(fork.when) for fork in report_of(tmp_path, *partly).forks) == [False, True]
+
+
 def test_tools_that_were_offered_and_never_called_share_a_row(tmp_path: Path) -> None:
     from hepm import Tool
 

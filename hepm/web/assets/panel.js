@@ -53,8 +53,7 @@ function list(title, edges, end, none) {
 
 /** Calls and errors of a tool. No errors are not told: where calls carry no error flag they are not known. */
 function callsOf(tool) {
-  const share = tool.calls ? ` (${asPercent(tool.errors / tool.calls)})` : "";
-  return facts([["Calls", asCount(tool.calls)], ...(tool.errors ? [["Errors", asCount(tool.errors) + share]] : [])]);
+  return facts([["Calls", asCount(tool.calls)], ...(tool.errors ? [["Errors", asCount(tool.errors)]] : [])]);
 }
 
 function toolPanel(id) {
