@@ -15,6 +15,8 @@ from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
 from hepm.types import DEFAULT_NAMESPACE
 
+WISH = "Refund parcel 7, the glass is broken."
+
 _TRIGGERS = {
     16: (
         "showing_added", "showing_settled", "showing_dropped", "state_added", "state_worded", "state_reworded",
@@ -58,9 +60,30 @@ def trajectory(
     )
 
 
+def called(tool: str, result: str = "done", number: str = "1", **more: Any) -> list[dict[str, Any]]:
+    """A call and its result, as OpenAI chat messages."""
+    issued = {"id": number, "type": "function", "function": {"name": tool, "arguments": "{}"}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [issued]},
+        {"role": "tool", "tool_call_id": number, "content": result, **more},
+    ]
+
+
+def asked(*tools: str, wish: str = WISH) -> list[dict[str, Any]]:
+    """A conversation in which these tools were called."""
+    return [{"role": "user", "content": wish}, *(message for tool in tools for message in called(tool))]
+
+
 def exported_runs(memory: Memory, namespace: str = DEFAULT_NAMESPACE) -> list[dict[str, Any]]:
     """The lines of an export that are runs; others are tools and lessons."""
     return [record for record in map(json.loads, memory.export(namespace=namespace)) if "turns" in record]
+
+
+def stored_run(memory: Memory, name: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory:
+    """One that must be there."""
+    run = memory.run(name, namespace=namespace)
+    assert run is not None
+    return run
 
 
 class Shelf:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import httpx2
 import uvicorn
 
 from hepm import Memory
@@ -39,6 +40,20 @@ def serving(
     finally:
         running.should_exit = True
         thread.join()
+
+
+def end(url: str, session: str, **outcome: Any) -> None:
+    """Tell an outcome, by default a success."""
+    answer = httpx2.post(f"{url}/outcome", json={"session": session, **(outcome or {"success": True})})
+    assert answer.status_code == 200, answer.text
+
+
+def hook(url: str, session: str, kind: str, **more: Any) -> dict[str, Any]:
+    """What an event of Claude Code is answered."""
+    event = {"session_id": session, "hook_event_name": kind, "cwd": "/w", **more}
+    answer = httpx2.post(f"{url}/hooks/claude-code", json=event)
+    assert answer.status_code == 200, answer.text
+    return answer.json().get("hookSpecificOutput", {})
 
 
 def until(true: Any, seconds: float = 60.0) -> bool:

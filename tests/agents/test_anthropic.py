@@ -30,6 +30,7 @@ from tests.agents.raw import RawEndpoint
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
 from tests.loopback import Loopback, completion, error, tool_call
+from tests.runs import stored_run
 
 TOOLS: list[Any] = [
     {"name": name, "description": f"To {name}.", "input_schema": {"type": "object"}}
@@ -94,8 +95,7 @@ def test_anthropics_client_is_told_the_next_tool_and_its_run_is_recorded(
         assert "anthropic-version" in loopback.requests[0].headers
         answer = httpx2.post(f"{url}/outcome", json={"session": session, "success": True})
         assert answer.status_code == 200, answer.text
-    stored = memory.run(session)
-    assert stored is not None
+    stored = stored_run(memory, session)
     assert [(call.name, call.arguments, call.result) for call in stored.calls()] == [
         ("get_order", {"parcel": 7}, "delivered, broken")
     ]

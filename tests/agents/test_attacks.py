@@ -27,6 +27,7 @@ from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.agents.test_two_doors import Doors
 from tests.faults.places import files_limited_to
+from tests.runs import stored_run
 
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
 JSON = {"content-type": "application/json"}
@@ -119,8 +120,7 @@ def test_a_reward_that_is_not_finite_is_a_bad_request(memory: Memory, session: s
             assert answer.status_code == 400, answer.text
             assert "reward" in answer.json()["error"]["message"]
         assert len(server.runs) == 1
-    stored = memory.run("run-0")
-    assert stored is not None
+    stored = stored_run(memory, "run-0")
     assert (stored.outcome.success, stored.outcome.reward) == (True, None)
 
 
@@ -224,8 +224,7 @@ def test_a_hook_with_an_odd_part_is_refused_with_its_name_and_the_run_can_be_end
                 mixed = event | {"tool_calls": [{**good, "tool_use_id": "b"}, *event["tool_calls"]]}
                 assert hook(mixed).status_code == 400, "all of a batch, or nothing"
         assert post(url, "/outcome", b'{"session": "s", "success": true}').status_code == 200
-    stored = memory.run("s")
-    assert stored is not None
+    stored = stored_run(memory, "s")
     assert [call.name for call in stored.calls()] == ["Read"]
 
 
@@ -286,8 +285,7 @@ def test_a_door_that_can_keep_nothing_on_the_disk_says_so_and_nothing_is_lost_wh
         for session in ("hooks", "otlp"):
             assert doors.outcome(session) == 200
     for session in ("hooks", "otlp"):
-        stored = memory.run(session)
-        assert stored is not None
+        stored = stored_run(memory, session)
         assert [call.name for call in stored.calls()] == ["get_order", "refund"]
 
 
@@ -307,8 +305,7 @@ def test_an_outcome_waits_for_no_store_that_hangs_and_is_stored_once(
                 assert "Send its outcome again" in answer.text
             other.execute("ROLLBACK")
         assert until(lambda: post(url, "/outcome", outcome).status_code == 200)
-    stored = memory.run("s")
-    assert stored is not None
+    stored = stored_run(memory, "s")
     assert stored.outcome.success is True
     assert memory.totals().trajectories == before + 1
 

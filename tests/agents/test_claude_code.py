@@ -8,6 +8,7 @@ import pytest
 from hepm import Memory, from_messages
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
+from tests.runs import stored_run
 
 
 def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: Memory) -> None:  # noqa: F811
@@ -42,8 +43,7 @@ def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: 
         assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": False}).status_code == 200
     assert f"Suggested next tools: {order}" in first["hookSpecificOutput"]["additionalContext"]
     assert f"Suggested next tools: {refund}" in second["hookSpecificOutput"]["additionalContext"]
-    stored = memory.run("c1")
-    assert stored is not None
+    stored = stored_run(memory, "c1")
     [turn] = [turn for turn in stored.turns if turn.calls]
     assert [(call.name, call.error) for call in turn.calls] == [("Bash", True), (order, False)]
     assert stored.turns[-1].text == "done"
@@ -76,8 +76,7 @@ def test_the_tools_of_hepms_own_mcp_server_are_not_those_of_the_agent(memory: Me
         assert (server.runs.counts["followed", "default"], server.runs.counts["not_followed", "default"]) == (1, 0)
         httpx2.post(f"{url}/outcome", json={"session": "c1", "success": True})
     memory.ingest(from_messages([{"role": "user", "content": "Hi"}, *messages], success=True), tools=[{"name": own}])
-    stored = memory.run("c1")
-    assert stored is not None
+    stored = stored_run(memory, "c1")
     assert [call.name for call in stored.calls()] == [read]
     assert not any("hepm" in tool.name for tool in memory.tools.list())
     assert [one.tool for one in memory.suggest(messages=messages)] == [one.tool for one in memory.suggest()]
@@ -102,21 +101,18 @@ def test_a_session_is_stored_with_the_label_of_its_tests_when_it_ends_and_goes_o
         hook("PostToolBatch", tool_calls=[ran])
         assert memory.run("c1") is None
         hook("SessionEnd", reason="prompt_input_exit")
-        stored = memory.run("c1")
-        assert stored is not None
+        stored = stored_run(memory, "c1")
         assert (stored.outcome.success, stored.outcome_by, len(server.runs)) == (True, "tests", 0)
         hook("UserPromptSubmit", prompt="Now the lexer.")
         hook("PostToolBatch", tool_calls=[edit("src/lexer.py")])
         hook("SessionEnd", reason="clear")
-        stored = memory.run("c1")
-        assert stored is not None
+        stored = stored_run(memory, "c1")
         assert [call.name for call in stored.calls()] == ["Edit", "Bash pytest", "Edit"]
         assert stored.outcome.success is None
         assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": False}).status_code == 200
         hook("SessionEnd", reason="other")
         assert (len(server.runs), server.runs.counts["runs", "default"]) == (0, 2)
-    stored = memory.run("c1")
-    assert stored is not None
+    stored = stored_run(memory, "c1")
     assert stored.outcome.success is False
 
 
@@ -151,8 +147,7 @@ def test_calls_that_were_denied_interrupted_or_blocked_are_recorded_as_refused_a
             hook(session, "SessionEnd", reason="other")
         hook("c3", "UserPromptSubmit", prompt="Deploy.")
         told = [hook("c3", "PreToolUse", **use("a")) for _ in range(2)]
-    stored = memory.run("c1")
-    assert stored is not None
+    stored = stored_run(memory, "c1")
     calls = [(call.arguments["command"], call.refused, call.error) for turn in stored.turns for call in turn.calls]
     assert calls == [*[(f"make {id}", True, None) for id in "abcd"], ("make e", False, False)]
     assert [(tool.name, tool.calls, tool.errors) for tool in memory.tools.list() if "make" in tool.name] == [
@@ -181,8 +176,7 @@ def test_a_call_is_recorded_once_whichever_events_a_client_sends(memory: Memory,
         for event in [*events, {"hook_event_name": "Stop", "last_assistant_message": "done"}]:
             assert httpx2.post(f"{url}/hooks/claude-code", json={"session_id": "c1", **event}).status_code == 200
         assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": True}).status_code == 200
-    stored = memory.run("c1")
-    assert stored is not None
+    stored = stored_run(memory, "c1")
     assert {call.name: (call.error, call.result) for call in stored.calls()} == {
         "Read": (False, "ok"),
         "Grep": (False, "ok"),

@@ -15,6 +15,7 @@ from hepm.agents.claude_code import ClaudeCode
 from hepm.agents.runs import LiveRuns
 from hepm.types import BLOCK_START
 from tests.agents.made_up_repository import PROJECT, Session, sessions, write_transcripts
+from tests.runs import stored_run
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,5 @@ def test_lessons_read_in_a_session_are_credited_with_its_outcome(memory: Memory)
     hooks.door._runs.finish("s4", namespace="default", success=False, reward=None)
     (used,) = [one for one in memory.lessons.list("principle") if one.uses.uses]
     assert used.row.text.endswith("docker compose up -d db")
-    stored = memory.run("s4")
-    assert stored is not None
+    stored = stored_run(memory, "s4")
     assert "docker compose" not in json.dumps([turn.text for turn in stored.turns])

@@ -23,6 +23,7 @@ from hepm.types import DENIED, RECORDED_BY
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH
 from tests.loopback import Loopback, completion, error, tool_call
+from tests.runs import stored_run
 
 
 def conversation(number: int, tool: str) -> list[Any]:
@@ -93,8 +94,7 @@ def test_the_proxy_answers_a_call_that_is_known_to_fail_itself_and_the_client_se
         ask(url, [*LOOKED_UP, message.model_dump(exclude_none=True), result])
         httpx2.post(f"{url}/outcome", json={"session": "s", "success": True})
         assert 'hepm_denied_total{namespace="default"} 1' in httpx2.get(f"{url}/metrics").text
-    stored = memory.run("s")
-    assert stored is not None
+    stored = stored_run(memory, "s")
     assert [call.name for call in stored.calls()] == ["get_order", "refund"]
     [denied] = [call for turn in stored.turns for call in turn.calls if call.refused]
     assert (denied.name, denied.denied) == ("close_ticket", True)
@@ -116,8 +116,7 @@ def test_the_proxy_passes_a_reply_on_where_nothing_is_to_be_denied(
         assert names == [called]
         assert len(loopback.requests) == (2 if why == "refused" else 1)
         httpx2.post(f"{url}/outcome", json={"session": "s", "success": False})
-    stored = memory.run("s")
-    assert stored is not None
+    stored = stored_run(memory, "s")
     assert any(call.denied for turn in stored.turns for call in turn.calls) is (why == "refused")
 
 
@@ -185,8 +184,7 @@ def test_claude_code_is_denied_a_call_before_it_is_made_and_the_denial_is_record
         assert "permissionDecision" not in hook("PreToolUse", **call("close_ticket", "c"))
         hook("PostToolBatch", tool_calls=[call("refund", "d", "done")])
         assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": True}).status_code == 200
-    stored = memory.run("c1")
-    assert stored is not None
+    stored = stored_run(memory, "c1")
     names = [(call.name.removeprefix("mcp__desk__"), call.denied) for turn in stored.turns for call in turn.calls]
     assert names == [("get_order", False), ("close_ticket", True), ("refund", False)]
     assert memory.mirror().refused(("mcp__desk__get_order",)) == []
@@ -204,8 +202,7 @@ def test_an_adapter_reads_why_a_call_is_denied_and_the_denial_alone_is_recorded(
     assert text.startswith(DENIED)
     assert run.denied("y", "close_ticket", {}) == ""
     run.finish(lambda: False)
-    stored = memory.run("a")
-    assert stored is not None
+    stored = stored_run(memory, "a")
     assert [call.denied for call in stored.turns[-1].calls] == [True]
 
 
@@ -233,6 +230,5 @@ def test_the_agent_of_hepm_does_not_make_a_denied_call_and_goes_on_with_what_wor
     done = agent.run("Refund parcel 7, the glass is broken.", id="own", outcome=lambda done: True)
     assert made == ["get_order", "refund"]
     assert [m["content"][: len(DENIED)] for m in done.messages if m["role"] == "tool"][1] == DENIED
-    stored = memory.run("own")
-    assert stored is not None
+    stored = stored_run(memory, "own")
     assert [call.denied for turn in stored.turns for call in turn.calls] == [False, True, False]

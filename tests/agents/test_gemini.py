@@ -19,6 +19,7 @@ from tests.agents.raw import RawEndpoint, answer_to, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
 from tests.loopback import Loopback, completion, tool_call
+from tests.runs import stored_run
 
 WISH = "Refund parcel 7, the glass is broken."
 TOOLS = types.Tool(
@@ -68,8 +69,7 @@ def test_geminis_client_is_told_the_next_tool_and_its_run_is_recorded(
         assert HINT not in json.dumps(second["contents"][:-1])
         assert loopback.requests[0].headers["x-goog-api-key"] == "AI-1"
         assert httpx2.post(f"{url}/outcome", json={"session": "s", "success": True}).status_code == 200
-    stored = memory.run("s")
-    assert stored is not None
+    stored = stored_run(memory, "s")
     assert [(call.name, call.arguments, call.result) for call in stored.calls()] == [
         ("get_order", {"parcel": 7}, "delivered")
     ]

@@ -21,7 +21,7 @@ from hepm.types import HINT, LEVEL
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.loopback import Loopback, completion, tool_call
-from tests.memory.test_session import asked, called
+from tests.runs import asked, called, stored_run
 
 TEXT = WISH["content"]
 
@@ -117,8 +117,7 @@ def test_a_client_stays_at_its_level_through_two_servers_and_a_restart_and_canno
                     assert told == [expected != SILENT] * 2
             with serving(other, upstream=loopback.url) as (_, url):
                 assert httpx2.post(f"{url}/outcome", json={"session": name, "success": True}).status_code == 200
-            stored = other.run(name)
-        assert stored is not None
+            stored = stored_run(other, name)
         assert stored.tags[LEVEL] == expected
     guarded.refresh()
     assert guarded.sessions.outcomes()[HINTED].sessions == 1

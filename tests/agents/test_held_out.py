@@ -26,6 +26,7 @@ from tests.agents.test_guarded import TEXT, converse
 from tests.agents.test_proxy import WISH
 from tests.agents.test_proxy import memory as told_memory  # noqa: F401
 from tests.loopback import Loopback, completion, tool_call
+from tests.runs import stored_run
 
 HOLDOUT = 0.5
 ARMS = pytest.mark.parametrize("arm", [CONTROL, MEMORY])
@@ -46,8 +47,7 @@ def id_in(memory: Memory, arm: str) -> str:
 
 
 def trial_of(memory: Memory, name: str) -> Trial:
-    stored = memory.run(name)
-    assert stored is not None
+    stored = stored_run(memory, name)
     trial = Trial.of(stored)
     assert trial is not None
     return trial

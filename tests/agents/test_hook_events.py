@@ -21,6 +21,7 @@ from hepm.agents.hook_events import AGENTS
 from hepm.cli.coding_agents import CODING_AGENTS
 from tests.agents.serving import serving
 from tests.faults.command import quick
+from tests.runs import stored_run
 
 WISH: Final = "Say hello."
 NO_FILE: Final = "cat: b.txt: No such file or directory"
@@ -148,8 +149,7 @@ def test_a_session_of_an_agent_is_recorded_with_its_failures_and_told_what_faile
     assert told[-1]["additionalContext"] == told[-1]["context"] == text
     sent = form("failed", "cat b.txt", NO_FILE)
     assert told[-1]["hookSpecificOutput"]["hookEventName"] == sent.get("hook_event_name", sent.get("hookName"))
-    stored = memory.run("s")
-    assert stored is not None
+    stored = stored_run(memory, "s")
     assert (stored.environment, stored.tags["project"], stored.turns[0].text) == (agent, "/w", WISH)
     calls = [(call.name, call.error) for call in stored.calls()]
     assert calls == [(f"{shell} ls", False), *[(f"{shell} cat", True)] * 3]
@@ -169,8 +169,7 @@ def test_a_call_that_failed_in_like_runs_is_denied_where_the_agent_goes_on_witho
             httpx2.post(f"{url}/hooks/{agent}", json=form(*about)).json()
             for about in (("asked",), ("worked", "ls", "a.txt"), ("before", "make"), ("over",))
         ]
-    stored = memory.run("s")
-    assert stored is not None
+    stored = stored_run(memory, "s")
     if agent == "cline":  # it would end the task
         assert "cancel" not in answers[2]
         assert [call.name for call in stored.calls()] == [f"{shell} ls"]
@@ -234,8 +233,7 @@ def test_the_plugin_for_opencode_records_a_session_denies_a_call_and_adds_what_m
     assert listed == "a.txt"
     assert '"bash make": failed in 6 of 6 like runs here' in denied
     assert '"bash cat": the same call failed 3 times in this run' in repeated
-    stored = memory.run("s")
-    assert stored is not None
+    stored = stored_run(memory, "s")
     assert (stored.environment, stored.turns[0].text, stored.turns[-1].text) == ("opencode", WISH, "done")
     assert [(call.name, call.error, call.refused) for turn in stored.turns for call in turn.calls] == [
         ("bash ls", False, False),

@@ -19,6 +19,7 @@ from hepm.llm import Endpoint
 from tests.agents.serving import serving
 from tests.agents.tasks import TaskBoard
 from tests.loopback import Loopback, Reply, completion, error, tool_call
+from tests.runs import stored_run
 
 SILENT = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
 OWN = "create_task update_task_status get_users transfer_to_human_agents"
@@ -222,8 +223,7 @@ def test_each_request_ends_with_what_memory_says_now_and_the_run_is_stored_witho
     requests = sent(loopback, done)
     assert ("such cases)" in requests) == (strategy in ("hybrid", "implicit", "explicit"))
     assert without_chances(requests) == SENT[strategy]
-    stored = memory.run("now")
-    assert stored is not None
+    stored = stored_run(memory, "now")
     assert stored.outcome.success is True
     assert board.tasks
     summaries = ["summarize_the_task"] if strategy in ("implicit", "explicit") else []
@@ -303,8 +303,7 @@ def test_parallel_calls_are_one_turn_and_the_model_reads_what_was_wrong_with_a_c
         '{"user_1":"Ada","user_2":"Ben","user_3":"Cleo"}',
         "Error: the arguments are no JSON: Unterminated string starting at: line 1 column 2 (char 1)",
     ]
-    stored = memory.run("now")
-    assert stored is not None
+    stored = stored_run(memory, "now")
     first, second = [turn for turn in stored.turns if turn.calls]
     assert first.text == "I try."
     assert [(call.name, call.error) for call in first.calls] == [
@@ -338,8 +337,7 @@ def test_a_run_whose_model_fails_is_stored_without_a_label(
 ) -> None:
     with pytest.raises(kind, match=message):
         work(memory, loopback, [USERS, reply])
-    stored = memory.run("now")
-    assert stored is not None
+    stored = stored_run(memory, "now")
     assert stored.outcome.success is None
     assert [call.name for turn in stored.turns for call in turn.calls] == ["get_users"]
 

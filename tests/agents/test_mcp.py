@@ -20,6 +20,7 @@ from hepm.ingest.transitions import OWN_TOOLS
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
 from tests.agents.test_security import mcp_call
+from tests.runs import stored_run
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -50,8 +51,7 @@ def test_a_client_of_either_protocol_asks_summarises_and_tells_the_outcome(memor
     assert not got["ended"].is_error, got["ended"].content
     assert got["wrong"].is_error
     assert "unknown" in str(got["wrong"].content)
-    stored = memory.run("s1")
-    assert stored is not None
+    stored = stored_run(memory, "s1")
     assert [call.name for turn in stored.turns for call in turn.calls] == ["get_order", "summarize_the_task", "refund"]
 
 
@@ -90,8 +90,7 @@ def test_a_summary_knows_the_history_of_its_session_and_the_outcome_its_calls(me
         hint, failed = asyncio.run(talk(url))
     assert hint.startswith("Suggested next tools: refund (right in ")
     assert not failed
-    stored = memory.run("s1")
-    assert stored is not None
+    stored = stored_run(memory, "s1")
     assert [call.name for call in stored.calls()] == ["get_order", "summarize_the_task"]
 
 

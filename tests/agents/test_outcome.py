@@ -13,7 +13,7 @@ from hepm.agents.runs import LiveRuns
 from hepm.errors import NotFoundError
 from tests.agents.serving import serving
 from tests.memory.refits import refits_held
-from tests.runs import trajectory
+from tests.runs import stored_run, trajectory
 
 
 def work(runs: LiveRuns, id: str, result: str = "12 passed in 0.31s") -> None:
@@ -28,8 +28,7 @@ def rested(memory: Memory, id: str = "r", **options: Any) -> tuple[LiveRuns, boo
     runs = LiveRuns(memory, idle_s=0, **options)
     work(runs, id)
     runs.store_idle()
-    stored = memory.run(id)
-    assert stored is not None
+    stored = stored_run(memory, id)
     return runs, stored.outcome.success
 
 
@@ -44,8 +43,7 @@ def test_an_outcome_that_comes_late_replaces_that_of_the_rules_and_counts(tmp_pa
         runs, _ = rested(memory)
         runs.finish("r", namespace="default", success=False, reward=None)
         LiveRuns(memory).finish("r", namespace="default", success=False, reward=None)
-        stored = memory.run("r")
-        assert stored is not None
+        stored = stored_run(memory, "r")
         assert (stored.outcome.success, stored.outcome_by) == (False, "")
         assert (memory.totals().successes, memory.totals().failures) == (0, 1)
 
@@ -59,8 +57,7 @@ def test_a_session_goes_on_after_a_rest_and_its_label_follows_its_last_tests(tmp
         session.record("Edit", {"file_path": "a.py"}, "ok")
         session.record("Bash", {"command": "pytest -q"}, "1 failed, 11 passed in 0.31s")
         runs.store_idle()
-        stored = memory.run("r")
-        assert stored is not None
+        stored = stored_run(memory, "r")
         assert (len(list(stored.calls())), stored.outcome.success) == (4, False)
 
 

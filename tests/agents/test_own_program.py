@@ -14,6 +14,7 @@ from hepm.agents.guard import Access
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.faults.killing_servers import Served
+from tests.runs import stored_run
 
 SESSION = {"session": "ticket-7", "tools": TOOLS, "user": "ada"}
 
@@ -47,8 +48,7 @@ def test_a_program_is_told_the_next_tool_and_its_run_is_stored_with_its_errors(m
         said = [{"role": "user", "content": f"{WISH['content']}\n{hint['present']}"}, *ENDED[1:]]
         post(url, "/api/record", said)  # with the hint in its messages
         post(url, "/outcome", success=False)
-    run = memory.run("ticket-7")
-    assert run is not None
+    run = stored_run(memory, "ticket-7")
     found, failed = [call for turn in run.turns for call in turn.calls]
     assert (found.name, found.arguments, found.result) == ("get_order", {"parcel": 7}, "delivered")
     assert (failed.name, failed.result, failed.error) == ("refund", "no such account", True)

@@ -30,6 +30,7 @@ from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.faults.killing_servers import Served
 from tests.faults.places import files_limited_to
+from tests.runs import stored_run
 
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
 RAW = json.dumps(CHAT).encode()
@@ -145,8 +146,7 @@ def test_a_request_repeated_after_an_error_belongs_to_its_run(memory: Memory, en
         session = post(url).headers["x-hepm-session"]
         assert len(server.runs) == 1
         assert post(url, "/outcome", {"session": session, "success": True}).status_code == 200
-    stored = memory.run(session)
-    assert stored is not None
+    stored = stored_run(memory, session)
     assert [turn.text for turn in stored.turns] == [WISH["content"], "I go on."]
 
 
@@ -327,8 +327,7 @@ def test_a_conversation_that_rested_so_long_that_it_was_stored_goes_on_as_the_sa
         said = [{"role": "assistant", "content": "I go on."}, {"role": "user", "content": "Thank you."}]
         assert post(url, body=CHAT | {"messages": [WISH, *said]}).headers["x-hepm-session"] == first
         assert post(url, "/outcome", {"session": first, "success": True}).status_code == 200
-    stored = memory.run(first)
-    assert stored is not None
+    stored = stored_run(memory, first)
     assert [turn.text for turn in stored.turns] == [WISH["content"], "I go on.", "Thank you.", "I go on."]
     assert memory.totals().trajectories == 6
 
@@ -398,8 +397,7 @@ def test_a_stream_under_way_comes_to_its_end_when_the_server_is_stopped(tmp_path
         session = memory.sessions.resume("s")
         assert session is not None
         session.finish(success=True)
-        stored = memory.run("s")
-    assert stored is not None
+        stored = stored_run(memory, "s")
     assert stored.turns[-1].text == "I go on." * 40
 
 
@@ -417,7 +415,6 @@ def test_an_outcome_told_again_after_a_crash_between_store_and_journal_is_stored
         assert post(url, "/outcome", {"session": "s", "success": True}).status_code == 200
     file.write_bytes(left)
     memory.sessions.store_abandoned(idle_s=0)
-    run = memory.run("s")
-    assert run is not None
+    run = stored_run(memory, "s")
     assert run.outcome.success is True
     assert memory.totals().trajectories == 6

@@ -18,7 +18,7 @@ from hepm.web.server import Server
 from tests.agents.raw import RawEndpoint, answer_to, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
-from tests.runs import exported_runs
+from tests.runs import exported_runs, stored_run
 
 DESK, ALL, READER = "desk-token-1", "all-token-22", "reader-token"
 TOKENS = {DESK: Access(frozenset({"desk"})), ALL: Access(), READER: Access(frozenset({"desk"}), write=False)}
@@ -196,8 +196,7 @@ def test_the_tools_of_mcp_read_the_namespace_of_the_token_alone(two: Memory) -> 
         assert SECRET in mcp_call(
             url, "suggest_next_tools", {"session_id": "a", "history": []}, x_hepm_token=ALL, x_hepm_namespace="shop"
         )
-    stored = two.run(f"{SECRET}-1", namespace="shop")
-    assert stored is not None
+    stored = stored_run(two, f"{SECRET}-1", namespace="shop")
     assert stored.outcome.success is True
 
 

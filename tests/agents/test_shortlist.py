@@ -16,6 +16,7 @@ from hepm import Memory
 from tests.agents.serving import serving
 from tests.loopback import Loopback, completion, error, tool_call
 from tests.memory.test_shortlist import TOOLS, run, tool
+from tests.runs import stored_run
 
 
 @pytest.fixture
@@ -139,8 +140,7 @@ def test_a_call_of_more_tools_is_answered_here_and_the_client_never_sees_it(
     metrics = httpx2.get(f"{proxied}/metrics").text
     for line in ("shortlisted_total", "shortlist_missed_total", "more_tools_total"):
         assert f'hepm_{line}{{namespace="default"}} 1' in metrics
-    stored = memory.run("s")
-    assert stored is not None
+    stored = stored_run(memory, "s")
     assert [call.name for call in stored.calls()] == ["share_recipe"]
     assert "share_recipe" in memory.shortlist("anything else", TOOLS, k=3).reasons
 

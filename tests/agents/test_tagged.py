@@ -14,6 +14,7 @@ from hepm.agents.toolbox import AnyTool
 from hepm.llm import Endpoint
 from hepm.types import BLOCK_START, Trajectory
 from tests.loopback import Loopback, completion
+from tests.runs import stored_run
 
 ASK = "<think>Has anyone done this?</think><search_experience>after search, open_page</search_experience>"
 ANSWER = "<think>That is it.</think><answer>Canberra</answer>"
@@ -57,8 +58,7 @@ def work(
     endpoint = Endpoint("small", played.url)
     agent = TaggedAgent(endpoint=endpoint, memory=memory, tools=tools or (search,), max_turns=max_turns)
     done = agent.run("Which city is the capital?", environment="trivia", outcome=lambda done: done.text == "Canberra")
-    run = memory.run(done.id)
-    assert run is not None
+    run = stored_run(memory, done.id)
     return done, run
 
 

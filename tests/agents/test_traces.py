@@ -20,7 +20,7 @@ from opentelemetry.trace import StatusCode
 from hepm import Memory
 from tests.agents.serving import serving
 from tests.ingest.traces import GEN_AI, export, span, text, tool
-from tests.runs import exported_runs
+from tests.runs import exported_runs, stored_run
 
 TRACES = "/otlp/v1/traces"
 
@@ -43,8 +43,7 @@ def finish(url: str, session: str, **outcome: Any) -> int:
 
 def names(memory: Memory, id: str) -> list[list[str]]:
     """The tools of a stored run by turn."""
-    run = memory.run(id)
-    assert run is not None
+    run = stored_run(memory, id)
     return [[call.name for call in turn.calls] for turn in run.turns if turn.calls]
 
 
@@ -68,8 +67,7 @@ def test_an_instrumented_agent_is_recorded_by_the_real_exporter(memory: Memory, 
             f"{url}/outcome", json={"session": "c-1", "success": True}, headers={"x-hepm-namespace": "desk"}
         )
         assert answer.status_code == 200
-    run = memory.run("c-1", namespace="desk")
-    assert run is not None
+    run = stored_run(memory, "c-1", namespace="desk")
     assert [(turn.role, turn.text, [(call.name, call.error) for call in turn.calls]) for turn in run.turns] == [
         ("user", "Refund it.", []),
         ("assistant", "", [("find_user", False), ("find_order", True)]),
@@ -104,8 +102,7 @@ def test_spans_that_come_after_the_outcome_are_added_to_the_run(memory: Memory) 
         send(url, export(tool(3, 3, "b", "y", about=about)))
         assert len(server.runs) == 0
     assert names(memory, "c-1") == [["a"], ["b"]]
-    stored = memory.run("c-1")
-    assert stored is not None
+    stored = stored_run(memory, "c-1")
     assert stored.outcome.success is True
 
 
@@ -118,8 +115,7 @@ def test_a_trace_that_is_over_is_stored_soon_with_its_evaluation(
         send(url, export(tool(2, 3, "a", "x"), span(1, 1, "agent", events=[score])))
         server.runs.store_idle()
         assert len(server.runs) == 0
-    stored = memory.run("0af7651916cd43dd8448eb211c80319c")
-    assert stored is not None
+    stored = stored_run(memory, "0af7651916cd43dd8448eb211c80319c")
     assert stored.outcome.success is True
 
 

@@ -16,6 +16,7 @@ from hepm import Memory
 from hepm.cli.coding_agents import CODING_AGENTS
 from tests.agents.serving import serving
 from tests.faults.command import Answer, one_sentence, quick
+from tests.runs import stored_run
 
 SETTINGS = """\
 {
@@ -220,8 +221,7 @@ def test_the_hooks_of_claude_code_record_a_run_through_a_server_with_a_token(tmp
         fire("SessionEnd", reason="other")
         outcome = {"session": "s", "success": True}
         assert httpx2.post(f"{url}/desk/outcome", json=outcome, headers={"X-Hepm-Token": "a-long-token"}).is_success
-        stored = memory.run("s", namespace="desk")
-    assert stored is not None
+        stored = stored_run(memory, "s", namespace="desk")
     assert [(turn.role, turn.text, [call.name for call in turn.calls]) for turn in stored.turns] == [
         ("user", "list the files", []),
         ("assistant", "", ["Bash ls"]),

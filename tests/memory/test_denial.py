@@ -15,6 +15,7 @@ from hepm.ingest.formats.refusals import is_refusal
 from hepm.memory.session import Session
 from hepm.types import DENIED, FailedWay
 from tests.agents.test_denials import LOOKED_UP, taught
+from tests.runs import stored_run
 
 
 @pytest.fixture
@@ -160,8 +161,7 @@ def test_the_echo_of_a_denial_is_no_refusal_by_users_in_whatever_a_client_wraps_
         (tmp_path / f"c{number}.jsonl").write_text("\n".join(lines))
         report = memory.ingest(tmp_path / f"c{number}.jsonl")
         assert report.stored == 1
-        run = memory.run(f"c{number}")
-        assert run is not None
+        run = stored_run(memory, f"c{number}")
         assert run.turns[-1].calls[0].denied
     assert memory.mirror().refused(("mcp__desk__get_order",)) == []
     # A user's own refusal of the same call still counts.

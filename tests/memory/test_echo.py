@@ -12,10 +12,9 @@ from hepm.graph.delta import ADVISED, FIRST_HINTED, RunRecord, steps_in
 from hepm.ingest.transitions import transitions
 from hepm.memory.record import HintedCalls
 from hepm.types import Outcome
-from tests.memory.test_session import asked, called
+from tests.runs import WISH, asked, called, stored_run
 
 HINTED = 16  # in what `hints_in` tells of a call: a hint had named its tool
-WISH = "Refund parcel 7, the glass is broken"
 
 
 @pytest.fixture
@@ -29,8 +28,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 def hinted(memory: Memory, name: str) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """The tools of each turn with calls, and those that hints had named."""
-    run = memory.run(name)
-    assert run is not None
+    run = stored_run(memory, name)
     return [(tuple(call.name for call in turn.calls), turn.hinted) for turn in run.turns if turn.calls]
 
 
@@ -53,7 +51,7 @@ def hints_in(sequence: str) -> list[int]:
 
 
 def test_a_call_that_a_hint_named_is_marked_and_one_before_the_first_hint_is_not(memory: Memory) -> None:
-    messages = asked("get_order", wish=WISH)
+    messages = asked("get_order")
     with memory.session(id="s") as session:
         assert "refund" in session.hint(messages)
         messages += called("refund", number="2")
@@ -91,7 +89,7 @@ def test_a_warning_marks_no_call(memory: Memory) -> None:
     for number in range(5):
         messages = asked("get_order", "close_ticket", wish=f"Refund parcel {number}, the glass is broken")
         memory.ingest(from_messages(messages, id=f"bad-{number}", success=False))
-    messages = asked("get_order", wish=WISH)
+    messages = asked("get_order")
     with memory.session(id="s") as session:
         found = session.prompt(messages)
         assert [way.tool for way in found.suggestions.warnings] == ["close_ticket"]
@@ -124,7 +122,7 @@ def test_of_parallel_calls_only_the_named_ones_are_marked_and_all_know_of_the_hi
 
 
 def test_a_mark_follows_a_tool_to_its_own_name(memory: Memory) -> None:
-    messages = asked("get_order", wish=WISH)
+    messages = asked("get_order")
     with memory.session(id="s") as session:
         session.hint(messages)
         messages += called("refund", number="2")

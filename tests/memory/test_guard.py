@@ -15,10 +15,8 @@ from hepm import Memory, from_messages
 from hepm.experience.prompt import PromptOptions
 from hepm.memory.guard import HINTED, LEAST, LEVELS, SILENT, GuardState, LevelOutcomes, drawn, in_force
 from hepm.types import HINT, LEVEL
-from tests.memory.test_session import asked
-from tests.runs import trajectory
+from tests.runs import WISH, asked, stored_run, trajectory
 
-WISH = "Refund parcel 7, the glass is broken"
 NUMBERS = count()
 
 
@@ -52,7 +50,7 @@ def add_sessions(memory: Memory, level: str, successes: int, failures: int) -> N
 
 def finish(memory: Memory, name: str, *, success: bool | None) -> None:
     with memory.session(id=name) as session:
-        session.hint(asked("get_order", wish=WISH))
+        session.hint(asked("get_order"))
         session.finish(success=success)
 
 
@@ -128,8 +126,8 @@ def test_most_sessions_of_a_memory_of_logs_alone_are_hinted(file: Path) -> None:
 def test_a_silent_session_names_no_tool_and_one_with_hints_does(file: Path) -> None:
     with Memory.open(file) as memory:
         quiet, loud = (memory.session(id=id_at(memory, level)) for level in (SILENT, HINTED))
-        assert HINT not in quiet.hint(asked("get_order", wish=WISH))
-        assert f"{HINT}refund" in loud.hint(asked("get_order", wish=WISH))
+        assert HINT not in quiet.hint(asked("get_order"))
+        assert f"{HINT}refund" in loud.hint(asked("get_order"))
         assert (quiet.level, loud.level) == (SILENT, HINTED)
         assert quiet.prompt().suggestions.abstained == "hints of this session name no tool: `hepm stats` says why"
 
@@ -147,7 +145,7 @@ def test_a_silent_session_is_warned(tmp_path: Path) -> None:
             messages = asked("get_order", last, wish=f"Refund parcel {number}, the glass is broken")
             memory.ingest(from_messages(messages, id=f"log-{number}", success=last == "refund"))
         with memory.session(id=id_at(memory, SILENT)) as session:
-            found = session.prompt(asked("get_order", wish=WISH))
+            found = session.prompt(asked("get_order"))
     assert [way.tool for way in found.suggestions.warnings] == ["close_ticket"]
     assert "close_ticket" in found.text
     assert HINT not in found.text
@@ -157,7 +155,7 @@ def test_where_speak_is_chosen_or_the_guard_is_off_sessions_draw_nothing(file: P
     ways: list[dict[str, Any]] = [{"speak": "sure"}, {"speak": "weighed"}, {"guard": False}]
     for chosen in ways:
         with Memory.open(file, **chosen) as memory, memory.session() as session:
-            session.hint(asked("get_order", wish=WISH))
+            session.hint(asked("get_order"))
             assert (memory.sessions.guarded, session.level) == (False, "")
             session.discard()
 
@@ -167,7 +165,7 @@ def test_a_session_of_a_policy_of_the_papers_or_without_suggestions_draws_nothin
     file: Path, options: PromptOptions
 ) -> None:
     with Memory.open(file) as memory, memory.session(prompt_options=options) as session:
-        session.hint(asked("get_order", wish=WISH))
+        session.hint(asked("get_order"))
         assert session.level == ""
 
 
@@ -176,8 +174,8 @@ def test_a_suggestion_and_a_prompt_without_a_session_are_not_guarded(file: Path)
         for level in LEVELS:
             add_sessions(memory, level, *((30, 0) if level == SILENT else (0, 30)))
         assert memory.sessions.guard().level == SILENT
-        assert HINT in memory.prompt(asked("get_order", wish=WISH)).text
-        assert memory.suggest("get_order", messages=asked("get_order", wish=WISH))
+        assert HINT in memory.prompt(asked("get_order")).text
+        assert memory.suggest("get_order", messages=asked("get_order"))
 
 
 @pytest.mark.parametrize("level", [SILENT, HINTED])
@@ -195,8 +193,7 @@ def test_the_level_is_on_disk_before_the_first_hint_and_new_outcomes_do_not_chan
         session.hint()
         assert session.level == begun.level == level
         session.finish(success=True)
-        stored = memory.run(name)
-        assert stored is not None
+        stored = stored_run(memory, name)
         assert stored.tags[LEVEL] == level
 
 
@@ -206,7 +203,7 @@ def test_stats_and_the_page_say_nothing_of_outcomes_of_distrusted_sessions(file:
     distrust = IngestOptions(distrusted=(f"{LEVEL}={HINTED}",))
     with Memory.open(file) as memory:
         session = memory.session(id=id_at(memory, HINTED), ingest_options=distrust)
-        session.hint(asked("get_order", wish=WISH))
+        session.hint(asked("get_order"))
         session.finish(success=True)
         assert memory.sessions.outcomes()[HINTED] == (0, 0)
         assert memory.sessions.guard().sentence == "hinted, and no hinted session has an outcome yet"

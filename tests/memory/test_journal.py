@@ -16,10 +16,12 @@ import pytest
 
 from hepm import Memory, Outcome, Trajectory
 from tests.faults.places import files_limited_to
+from tests.runs import stored_run
 
 CRASHES = """
 import os, sys
 from hepm import Memory
+from tests.runs import stored_run
 memory = Memory.open(sys.argv[1])
 session = memory.session(id="parcel-7", task="refund", user="ada")
 session.say("user", "Refund parcel 7. My key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEF.")
@@ -109,8 +111,7 @@ def test_a_session_may_be_finished_after_a_restart(memory: Memory) -> None:
     session = memory.sessions.resume("parcel-7")
     assert session is not None
     session.finish(success=False)
-    run = memory.run("parcel-7")
-    assert run is not None
+    run = stored_run(memory, "parcel-7")
     assert run.outcome.success is False
     assert memory.sessions.resume("parcel-7") is None
 

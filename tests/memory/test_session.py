@@ -28,31 +28,15 @@ from hepm.ingest.formats.turns import read_messages
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.loopback import Loopback, Reply, Request, completion, tool_call
 from tests.memory.refits import refits_held
-from tests.runs import exported_runs
+from tests.runs import WISH, asked, called, exported_runs, stored_run
 
 NS = "shop"
-WISH = "Refund parcel 77, broken glass"
 
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     with Memory.open(tmp_path / "store.hepm", speak="weighed") as memory:
         yield memory
-
-
-def called(tool: str, result: str = "done", number: str = "1") -> list[dict[str, Any]]:
-    """A call and its result, as OpenAI chat messages."""
-    function = {"name": tool, "arguments": "{}"}
-    issued = {"id": number, "type": "function", "function": function}
-    return [
-        {"role": "assistant", "content": None, "tool_calls": [issued]},
-        {"role": "tool", "tool_call_id": number, "content": result},
-    ]
-
-
-def asked(*tools: str, wish: str = WISH) -> list[dict[str, Any]]:
-    """A conversation in which these tools were called."""
-    return [{"role": "user", "content": wish}, *(message for tool in tools for message in called(tool))]
 
 
 def run_once(memory: Memory, *tools: str, success: bool | None, task: str = "broken", wish: str = WISH) -> str:
@@ -168,8 +152,7 @@ def test_a_hint_of_before_a_crash_is_no_turn_of_the_run_that_goes_on(taught: Mem
     messages = [*messages, {"role": "system", "content": hint}, *called("refund", number="2")]
     with taught.session(id="s", namespace=NS, environment="shop") as after_the_crash:
         after_the_crash.finish(success=True, messages=messages)
-    stored = taught.run("s", namespace=NS)
-    assert stored is not None
+    stored = stored_run(taught, "s", namespace=NS)
     assert [turn.role for turn in stored.turns] == ["user", "assistant", "assistant"]
 
 
@@ -200,8 +183,7 @@ def test_a_hint_that_the_session_did_not_give_stays_in_the_stored_run(taught: Me
         before = messages[2]["content"]
         messages[2]["content"] += f"\n\n{hint}"
         session.finish(success=True, messages=messages)
-    stored = memory.run(session.id, namespace=NS)
-    assert stored is not None
+    stored = stored_run(memory, session.id, namespace=NS)
     assert [call.result for call in stored.calls()] == [before]
 
 

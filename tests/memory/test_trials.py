@@ -17,10 +17,7 @@ from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.memory.sessions import HARMED_HOLDOUT
 from hepm.types import HINT, TRIAL, Outcome, Trajectory
 from tests.memory.test_guard import file  # noqa: F401
-from tests.memory.test_session import asked
-from tests.runs import trajectory
-
-WISH = "Refund parcel 7, the glass is broken"
+from tests.runs import WISH, asked, stored_run, trajectory
 
 
 def id_in(memory: Memory, arm: str, holdout: float = 0.5) -> str:
@@ -85,12 +82,11 @@ def test_a_control_is_told_nothing_and_recorded_and_a_session_with_memory_is_tol
     with Memory.open(file, speak="weighed") as memory:
         for arm in (CONTROL, MEMORY):
             with memory.session(id=id_in(memory, arm), holdout=0.5) as session:
-                said = session.prompt(asked("get_order", wish=WISH))
+                said = session.prompt(asked("get_order"))
                 assert (said == Prompt()) == (arm == CONTROL)
                 assert (session.search_principles("refund") == []) or arm == MEMORY
                 session.finish(success=True)
-            stored = memory.run(session.id)
-            assert stored is not None
+            stored = stored_run(memory, session.id)
             trial = Trial.of(stored)
             assert trial is not None
             assert (trial.arm, trial.holdout, trial.tokens > 0) == (arm, 0.5, arm == MEMORY)
@@ -102,7 +98,7 @@ def test_what_a_user_stated_is_told_to_controls(file: Path) -> None:  # noqa: F8
     with Memory.open(file, holdout=0.5) as memory:
         memory.preferences.edit("ann", "short answers")
         session = memory.session(id=id_in(memory, CONTROL), user="ann")
-        said = session.hint(asked("get_order", wish=WISH))
+        said = session.hint(asked("get_order"))
         assert "short answers" in said
         assert HINT not in said
         session.discard()
@@ -111,7 +107,7 @@ def test_what_a_user_stated_is_told_to_controls(file: Path) -> None:  # noqa: F8
 def test_without_a_holdout_no_session_is_in_an_experiment(file: Path) -> None:  # noqa: F811
     with Memory.open(file) as memory:
         with memory.session() as session:
-            session.hint(asked("get_order", wish=WISH))
+            session.hint(asked("get_order"))
             assert session.trial is None
             session.finish(success=True)
         assert memory.sessions.uplift().sentence.startswith("No session was held out yet")
@@ -122,12 +118,11 @@ def test_without_a_holdout_no_session_is_in_an_experiment(file: Path) -> None:  
 def test_a_run_that_was_told_before_the_experiment_stays_outside_of_it(file: Path) -> None:  # noqa: F811
     with Memory.open(file) as memory:
         with memory.session(id="a") as session:
-            session.hint(asked("get_order", wish=WISH))
-        stored = memory.run("a")
-        assert stored is not None
+            session.hint(asked("get_order"))
+        stored = stored_run(memory, "a")
         later = memory.session(id="a", holdout=0.5)
         later.go_on(stored)
-        later.hint(asked("get_order", wish=WISH))
+        later.hint(asked("get_order"))
         assert later.trial is None
         later.discard()
 

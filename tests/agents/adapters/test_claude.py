@@ -19,6 +19,7 @@ from hepm import Memory, Trajectory
 from tests.agents.adapters.frameworks import ROOT, python_of_frameworks
 from tests.agents.serving import serving
 from tests.faults.command import HEPM
+from tests.runs import stored_run
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("frameworks"), pytest.mark.timeout(900)]
 
@@ -156,6 +157,5 @@ def test_claude_code_with_the_hooks_of_hepm_follows_advice_and_its_session_is_re
         assert done.returncode == 0, done.stdout + done.stderr
         session = json.loads(done.stdout)["session_id"]
         assert httpx2.post(f"{url}/outcome", json={"session": session, "success": True}).status_code == 200
-        run = memory.run(session)
-    assert run is not None
+        run = stored_run(memory, session)
     check(run, model)
