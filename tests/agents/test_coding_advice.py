@@ -92,14 +92,8 @@ def test_what_is_said_is_one_short_line_with_evidence_and_no_id(memory: Memory) 
     lines = text.splitlines()
     assert lines[0] == BLOCK_START
     assert lines[2].endswith("→ docker compose up -d db (4 of 4 runs)")
-    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}|[{}]", text)
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}|[{}]|10\.0\.0\.9", text), "an id, or a number of this error"
     assert hooks.after_error("s1") == ""
-
-
-def test_a_recipe_is_said_after_its_error_whatever_its_numbers(memory: Memory) -> None:
-    text = Hooks(memory).after_error("s2")
-    assert "docker compose up -d db (" in text
-    assert "10.0.0.9" not in text
 
 
 def test_lessons_of_one_project_are_not_said_in_another(memory: Memory) -> None:

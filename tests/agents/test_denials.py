@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,14 @@ import openai
 import pytest
 
 from hepm import Memory, Trajectory, from_messages
-from hepm.agents.adapter import AgentRun
 from hepm.agents.loop import Agent
 from hepm.agents.replies import after_denial
-from hepm.agents.runs import LiveRuns
 from hepm.llm import Endpoint
 from hepm.types import DENIED, RECORDED_BY
-from tests.agents.serving import serving
+from tests.agents.serving import end, hook, serving
 from tests.agents.test_proxy import TOOLS, WISH
 from tests.loopback import Loopback, completion, error, tool_call
-from tests.runs import stored_run
-
-
-def conversation(number: int, tool: str) -> list[Any]:
-    """A request, an order that is looked up, and one more call."""
-    messages: list[Any] = [{"role": "user", "content": f"Refund parcel {number}, the glass is broken."}]
-    for name, result in (("get_order", "delivered"), (tool, "done")):
-        call = {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
-        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": name, "content": result})
-    return messages
+from tests.runs import asked, stored_run
 
 
 def taught(memory: Memory, *, tokens: tuple[str, ...] = ("",), prefix: str = "") -> None:
@@ -41,10 +30,7 @@ def taught(memory: Memory, *, tokens: tuple[str, ...] = ("",), prefix: str = "")
     runs: list[Trajectory] = []
     for number in range(12):
         tool = "refund" if number % 2 else "close_ticket"
-        messages = conversation(number, tool)
-        for message in messages:
-            for call in message.get("tool_calls", ()):
-                call["function"]["name"] = prefix + call["function"]["name"]
+        messages = asked(f"{prefix}get_order", prefix + tool, wish=f"Refund parcel {number}, the glass is broken.")
         token = "desk" if number % 2 else tokens[number // 2 % len(tokens)]
         run = from_messages(messages, id=f"run-{number}", success=bool(number % 2))
         runs.append(replace(run, tags={RECORDED_BY: token} if token else {}))
@@ -57,7 +43,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield opened
 
 
-LOOKED_UP = conversation(7, "get_order")[:3]
+LOOKED_UP = asked("get_order")
 
 
 def ask(url: str, messages: list[Any] = LOOKED_UP, **about: Any) -> Any:
@@ -92,7 +78,7 @@ def test_the_proxy_answers_a_call_that_is_known_to_fail_itself_and_the_client_se
         result = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "refunded"}
         loopback.replies = [completion("It is refunded.")]
         ask(url, [*LOOKED_UP, message.model_dump(exclude_none=True), result])
-        httpx2.post(f"{url}/outcome", json={"session": "s", "success": True})
+        end(url, "s")
         assert 'hepm_denied_total{namespace="default"} 1' in httpx2.get(f"{url}/metrics").text
     stored = stored_run(memory, "s")
     assert [call.name for call in stored.calls()] == ["get_order", "refund"]
@@ -101,21 +87,18 @@ def test_the_proxy_answers_a_call_that_is_known_to_fail_itself_and_the_client_se
     assert memory.mirror().refused(("get_order",)) == []
 
 
-@pytest.mark.parametrize("why", ["off", "control", "stream", "refused", "other call", "unlike"])
+@pytest.mark.parametrize("why", ["off", "stream", "refused", "unlike"])
 def test_the_proxy_passes_a_reply_on_where_nothing_is_to_be_denied(
     memory: Memory, loopback: Loopback, why: str
 ) -> None:
     taught(memory)
     memory.deny = why != "off"
-    if why == "control":
-        memory.holdout = 0.999999
-    called = "refund" if why == "other call" else "close_ticket"
-    loopback.replies = [tool_call(called, {"parcel": 7}), error(400, "no such message")]
+    loopback.replies = [tool_call("close_ticket", {"parcel": 7}), error(400, "no such message")]
     with serving(memory, upstream=loopback.url) as (_, url):
         names, _ = ask(url, [WISH] if why == "unlike" else LOOKED_UP, stream=why == "stream")
-        assert names == [called]
+        assert names == ["close_ticket"]
         assert len(loopback.requests) == (2 if why == "refused" else 1)
-        httpx2.post(f"{url}/outcome", json={"session": "s", "success": False})
+        end(url, "s", success=False)
     stored = stored_run(memory, "s")
     assert any(call.denied for turn in stored.turns for call in turn.calls) is (why == "refused")
 
@@ -162,48 +145,27 @@ def test_of_parallel_calls_none_is_made_and_the_responses_api_is_answered_in_its
 def test_claude_code_is_denied_a_call_before_it_is_made_and_the_denial_is_recorded_once(memory: Memory) -> None:
     taught(memory, prefix="mcp__desk__")
     with serving(memory) as (_, url):
-
-        def hook(kind: str, **more: Any) -> dict[str, Any]:
-            event = {"session_id": "c1", "hook_event_name": kind, "cwd": "/w", **more}
-            answer = httpx2.post(f"{url}/hooks/claude-code", json=event)
-            assert answer.status_code == 200
-            return answer.json().get("hookSpecificOutput", {})
+        event = partial(hook, url, "c1")
 
         def call(tool: str, id: str, response: object = None) -> dict[str, Any]:
             about = {"tool_name": f"mcp__desk__{tool}", "tool_input": {"parcel": 7}, "tool_use_id": id}
             return {**about, "tool_response": response} if response else about
 
-        hook("UserPromptSubmit", prompt=LOOKED_UP[0]["content"])
-        assert "permissionDecision" not in hook("PreToolUse", **call("get_order", "a"))
-        hook("PostToolBatch", tool_calls=[call("get_order", "a", "delivered")])
-        denied = hook("PreToolUse", **call("close_ticket", "b"))
+        event("UserPromptSubmit", prompt=LOOKED_UP[0]["content"])
+        assert "permissionDecision" not in event("PreToolUse", **call("get_order", "a"))
+        event("PostToolBatch", tool_calls=[call("get_order", "a", "delivered")])
+        denied = event("PreToolUse", **call("close_ticket", "b"))
         assert denied["permissionDecision"] == "deny"
         assert denied["permissionDecisionReason"].startswith(DENIED)
-        hook("PostToolUseFailure", **call("close_ticket", "b"), error=denied["permissionDecisionReason"])
-        hook("PostToolBatch", tool_calls=[call("close_ticket", "b", denied["permissionDecisionReason"])])
-        assert "permissionDecision" not in hook("PreToolUse", **call("close_ticket", "c"))
-        hook("PostToolBatch", tool_calls=[call("refund", "d", "done")])
-        assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": True}).status_code == 200
+        event("PostToolUseFailure", **call("close_ticket", "b"), error=denied["permissionDecisionReason"])
+        event("PostToolBatch", tool_calls=[call("close_ticket", "b", denied["permissionDecisionReason"])])
+        assert "permissionDecision" not in event("PreToolUse", **call("close_ticket", "c"))
+        event("PostToolBatch", tool_calls=[call("refund", "d", "done")])
+        end(url, "c1")
     stored = stored_run(memory, "c1")
     names = [(call.name.removeprefix("mcp__desk__"), call.denied) for turn in stored.turns for call in turn.calls]
     assert names == [("get_order", False), ("close_ticket", True), ("refund", False)]
     assert memory.mirror().refused(("mcp__desk__get_order",)) == []
-
-
-def test_an_adapter_reads_why_a_call_is_denied_and_the_denial_alone_is_recorded(memory: Memory) -> None:
-    taught(memory)
-    memory.deny = False
-    run = AgentRun(LiveRuns(memory), id="a", deny=True)
-    assert run.denied("x", "close_ticket", {}) == ""  # before the run has begun
-    run.hinted(None, lambda: LOOKED_UP, lambda stable, present: None, tools=["get_order", "close_ticket", "refund"])
-    call = {"id": "x", "type": "function", "function": {"name": "close_ticket", "arguments": "{}"}}
-    run.replied(lambda: [{"role": "assistant", "content": None, "tool_calls": [call]}])
-    text = run.denied("x", "close_ticket", {})
-    assert text.startswith(DENIED)
-    assert run.denied("y", "close_ticket", {}) == ""
-    run.finish(lambda: False)
-    stored = stored_run(memory, "a")
-    assert [call.denied for call in stored.turns[-1].calls] == [True]
 
 
 def test_the_agent_of_hepm_does_not_make_a_denied_call_and_goes_on_with_what_worked(

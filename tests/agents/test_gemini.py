@@ -31,8 +31,7 @@ TOOLS = types.Tool(
 CONFIG = types.GenerateContentConfig(system_instruction="You serve customers.", tools=[TOOLS])
 
 
-@pytest.mark.parametrize("version", ["v1", "v1beta"])
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("version", "stream"), [("v1", False), ("v1beta", True)])
 def test_geminis_client_is_told_the_next_tool_and_its_run_is_recorded(
     memory: Memory, loopback: Loopback, stream: bool, version: str
 ) -> None:

@@ -21,7 +21,7 @@ from hepm.agents.hook_events import AGENTS
 from hepm.cli.coding_agents import CODING_AGENTS
 from tests.agents.serving import serving
 from tests.faults.command import quick
-from tests.runs import stored_run
+from tests.runs import asked, stored_run
 
 WISH: Final = "Say hello."
 NO_FILE: Final = "cat: b.txt: No such file or directory"
@@ -114,11 +114,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 def taught(memory: Memory, shell: str) -> None:
     """Six runs in which make failed after ls, and six in which ninja worked."""
     for number in range(12):
-        messages: list[Any] = [{"role": "user", "content": WISH}]
-        for name in (f"{shell} ls", f"{shell} ninja" if number % 2 else f"{shell} make"):
-            call = {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
-            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            messages.append({"role": "tool", "tool_call_id": name, "content": "done"})
+        messages = asked(f"{shell} ls", f"{shell} ninja" if number % 2 else f"{shell} make", wish=WISH)
         memory.ingest(from_messages(messages, id=f"run-{number}", success=bool(number % 2)))
 
 

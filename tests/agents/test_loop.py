@@ -118,7 +118,6 @@ WISH = 'user: Create the task "Pay rent" for Ada.\n'
 
 STEPS: dict[str, Sequence[Reply]] = {
     "off": [USERS, create("user_1"), DONE],
-    "weight": [USERS, create("user_1"), DONE],
     "implicit": [USERS, SUMMARY, create("user_1"), DONE],
     "explicit": [NO, USERS, YES, completion(KNOWN), create("user_1"), NO, DONE],
     "hybrid": [USERS, create("user_1"), DONE],
@@ -135,7 +134,6 @@ HINTS = re.compile(r"\n(\n|user: )<hepm-memory>.*?</hepm-memory>", re.DOTALL)
 
 SENT = {
     "off": HINTS.sub("", HYBRID),  # three runs teach no rule
-    "weight": HYBRID,
     "hybrid": HYBRID,
     "implicit": f"""\
 --- {OWN} summarize_the_task
@@ -171,25 +169,11 @@ assistant: get_users({{}})
 }
 
 
-def test_explicit_asks_once_a_turn_and_once_more_for_each_yes_and_implicit_adds_no_request(
-    memory: Memory, loopback: Loopback
-) -> None:
-    requests = {}
-    for strategy, replies in STEPS.items():
-        loopback.requests.clear()
-        done, _ = work(memory, loopback, replies, strategy=strategy, id=strategy)
-        requests[strategy] = (done.turns, len(loopback.requests))
-    yes = 1
-    assert requests["explicit"] == (3, 3 + 3 + yes)
-    assert requests["implicit"] == (4, 4)  # its summary is a turn of its own
-    assert {requests[one] for one in ("off", "weight", "hybrid")} == {(3, 3)}
-
-
 def test_edge_weights_alone_suggest_where_the_strategy_is_weight(
     memory: Memory, loopback: Loopback, caplog: pytest.LogCaptureFixture
 ) -> None:
     suggestions = PromptOptions(experiences=0, principles=0, recalled=0, notes=False, policy="no such policy")
-    done, _ = work(memory, loopback, STEPS["weight"], strategy="weight", prompt_options=suggestions)
+    done, _ = work(memory, loopback, STEPS["hybrid"], strategy="weight", prompt_options=suggestions)
     assert [step.hint for step in done.steps] == [
         "Suggested next tools: get_users",
         "Suggested next tools: create_task",
@@ -267,12 +251,11 @@ def masked(bodies: Sequence[dict[str, Any]]) -> str:
     return re.sub(r"call_\d+_", "call_", json.dumps(bodies, indent=1, sort_keys=True))
 
 
-@pytest.mark.parametrize("placement", ["tail", "behind", "message"])
 def test_all_but_the_last_message_stays_as_it_was_so_that_a_providers_cache_works(
-    memory: Memory, loopback: Loopback, placement: str
+    memory: Memory, loopback: Loopback
 ) -> None:
     memory.preferences.edit("ann", "- Wants short answers.")
-    work(memory, loopback, STEPS["hybrid"], user="ann", placement=placement)
+    work(memory, loopback, STEPS["hybrid"], user="ann", placement="tail")
     first, *later = [request.body["messages"] for request in loopback.requests]
     assert "Wants short answers" in first[0]["content"]
     assert "Wants short answers" not in json.dumps(first[1:])
@@ -378,7 +361,6 @@ async def later() -> None:
         ([{"name": "add"}], "is no tool"),
         ([later], "wrap it"),
         ([TaskBoard().get_users] * 2, "two tools are called 'get_users'"),
-        ([lambda a: a], "wrap it"),
     ],
 )
 def test_a_tool_that_cannot_be_described_or_called_is_refused_in_a_sentence(

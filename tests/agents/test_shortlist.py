@@ -43,11 +43,8 @@ def test_a_client_gets_its_own_tools_back_in_their_order_with_reasons(memory: Me
 REFUSED = [
     ([], "no JSON object"),
     ({"tools": []}, "messages: field required"),
-    ({"tools": TOOLS, "messages": {}}, "messages.list[dict[str,any]]: input should be a valid list"),
     ({"tools": "find", "messages": []}, "tools: input should be a valid list"),
     ({"tools": TOOLS, "messages": [], "k": 1.5}, "k: input should be a valid integer"),
-    ({"tools": TOOLS, "messages": [], "k": -1}, "k: input should be greater than or equal to 1"),
-    ({"tools": TOOLS, "messages": [], "budget_tokens": True}, "budget_tokens: input should be a valid integer"),
     ({"tools": [{"a": 1}], "messages": []}, "neither a name nor a tool"),
 ]
 
@@ -64,9 +61,8 @@ def test_an_agent_finds_tools_by_words_among_its_own_and_among_those_of_runs(mem
     async def talk(url: str) -> Any:
         async with Client(f"{url}/desk/mcp") as client:
             known = await client.call_tool("find_tools", {"query": "list what grows in the garden", "k": 1})
-            own = await client.call_tool(
-                "find_tools", {"query": "cancel my flight", "tools": ["undo", "cancel_ticket"]}
-            )
+            words = {"query": "cancel my flight", "tools": ["undo", "cancel_ticket"]}
+            own = await client.call_tool("find_tools", words)
             return known.structured_content, own.structured_content
 
     with serving(memory) as (_, url):

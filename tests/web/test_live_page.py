@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -329,21 +328,3 @@ def test_a_run_that_another_process_stored_is_in_the_graph(tmp_path: Path):
             other.ingest([run_of(1, "get_order")])
         # A graph stands for ten times as long as drawing it took.
         assert until(lambda: "get_order" in drawn())
-
-
-@pytest.mark.parametrize(
-    ("headers", "body", "status"),
-    [
-        ({"origin": "http://localhost:1"}, {}, 403),
-        ({"origin": "null"}, {}, 403),
-        ({"content-type": "text/plain"}, {}, 415),
-        ({}, [], 400),
-        ({}, {"kind": "principle", "id": "p-none", "retired": True}, 404),
-        ({}, {"kind": "notes", "id": "n", "retired": True}, 400),
-        ({}, {"kind": "principle", "id": "\ud800", "retired": True}, 400),
-    ],
-)
-def test_a_change_that_is_not_the_pages_own_is_refused(live: Live, headers: dict[str, str], body: Any, status: int):
-    given = {"content-type": "application/json", **headers}
-    answer = httpx2.post(f"{live.url}/api/lessons", content=json.dumps(body), headers=given)
-    assert answer.status_code == status, answer.text

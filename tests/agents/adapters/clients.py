@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -31,57 +30,30 @@ def response_tools() -> list[Any]:
     return [{"type": "function", "name": name, "parameters": PARCEL, "strict": False} for name in TOOLS]
 
 
-def openai_chat(url: str) -> Any:
+def openai_chat(url: str, *, stream: bool = False) -> Any:
     import openai
 
     messages: list[Any] = [{"role": "user", "content": wish(7)}]
     with openai.OpenAI(base_url=url, api_key="k") as client:
         while True:
-            got = client.chat.completions.create(model="small", messages=messages, tools=chat_tools())
-            message = got.choices[0].message
-            messages.append(message.model_dump(exclude_none=True))
-            if not message.tool_calls:
-                return messages
-            for call in message.tool_calls:
-                result = result_of(call.function.name, call.function.arguments)  # pyright: ignore
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
-
-
-def openai_chat_stream(url: str) -> Any:
-    import openai
-
-    messages: list[Any] = [{"role": "user", "content": wish(7)}]
-    with openai.OpenAI(base_url=url, api_key="k") as client:
-        while True:
-            with client.chat.completions.stream(model="small", messages=messages, tools=chat_tools()) as stream:
-                message = stream.get_final_completion().choices[0].message
-            calls = [call.model_dump(exclude={"function": {"parsed_arguments"}}) for call in message.tool_calls or ()]
-            said = {"role": "assistant", "content": message.content}
+            asked: Any = {"model": "small", "messages": messages, "tools": chat_tools()}
+            if stream:
+                with client.chat.completions.stream(**asked) as events:
+                    got: Any = events.get_final_completion()
+            else:
+                got = client.chat.completions.create(**asked)
+            said = got.choices[0].message
+            calls = [call.model_dump(exclude={"function": {"parsed_arguments"}}) for call in said.tool_calls or ()]
+            messages.append({"role": "assistant", "content": said.content} | ({"tool_calls": calls} if calls else {}))
             if not calls:
-                return [*messages, said]
-            messages.append({**said, "tool_calls": calls})
+                return messages
             for call in calls:
                 result = result_of(call["function"]["name"], call["function"]["arguments"])
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
 
 
-def openai_async(url: str) -> Any:
-    import openai
-
-    async def run() -> Any:
-        messages: list[Any] = [{"role": "user", "content": wish(7)}]
-        async with openai.AsyncOpenAI(base_url=url, api_key="k") as client:
-            while True:
-                got = await client.chat.completions.create(model="small", messages=messages, tools=chat_tools())
-                message = got.choices[0].message
-                messages.append(message.model_dump(exclude_none=True))
-                if not message.tool_calls:
-                    return messages
-                for call in message.tool_calls:
-                    result = result_of(call.function.name, call.function.arguments)  # pyright: ignore
-                    messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
-
-    return asyncio.run(run())
+def openai_chat_stream(url: str) -> Any:
+    return openai_chat(url, stream=True)
 
 
 def openai_responses(url: str, *, stream: bool = False, kept: bool = False, store: bool = True) -> Any:

