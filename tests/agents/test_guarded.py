@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import openai
 from mcp import Client
 
 from hepm import Memory, Trajectory
-from hepm.agents.adapter import AgentRun
-from hepm.agents.runs import LiveRuns
 from tests.agents.serving import end, serving
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.loopback import Loopback, completion, tool_call
-from tests.runs import called
 
 TEXT = WISH["content"]
 
@@ -55,15 +51,3 @@ def test_mcp_stores_what_it_suggested_with_the_calls_that_the_agent_reports(memo
     with serving(memory) as (_, url):
         asyncio.run(talk(url))
     assert marks(memory.run("s")) == [(("get_order",), ()), (("refund",), ("refund",)), (("refund",), ())]
-
-
-def test_an_adapter_stores_what_its_hint_named_before_a_call(memory: Memory) -> None:  # noqa: F811
-    run = AgentRun(LiveRuns(memory), id="s")
-    first, second = called("get_order"), called("refund", number="2")
-    put: Callable[[str, str], None] = lambda stable, present: None  # noqa: E731
-    run.hinted(None, lambda: [WISH], put)
-    run.replied(lambda: first[:1])
-    run.hinted(None, lambda: [WISH, *first], put)
-    run.replied(lambda: second[:1])
-    run.finish(lambda: True)
-    assert marks(memory.run("s")) == [(("get_order",), ("get_order",)), (("refund",), ("refund",))]

@@ -22,10 +22,10 @@ from tests.agents.made_up_repository import sessions
 from tests.agents.serving import serving
 from tests.agents.test_coding_advice import Hooks, taught  # noqa: F401
 from tests.agents.test_coding_advice import memory as coding_memory  # noqa: F401
-from tests.agents.test_guarded import TEXT, converse
+from tests.agents.test_guarded import TEXT
 from tests.agents.test_proxy import WISH
 from tests.agents.test_proxy import memory as told_memory  # noqa: F401
-from tests.loopback import Loopback, completion, tool_call
+from tests.loopback import Loopback, completion
 from tests.runs import stored_run
 
 HOLDOUT = 0.5
@@ -51,19 +51,6 @@ def trial_of(memory: Memory, name: str) -> Trial:
     trial = Trial.of(stored)
     assert trial is not None
     return trial
-
-
-@ARMS
-def test_the_proxy_adds_nothing_to_the_requests_of_a_control(memory: Memory, loopback: Loopback, arm: str) -> None:
-    name = id_in(memory, arm)
-    loopback.replies = [tool_call("get_order", {}), completion("done")]
-    with serving(memory, upstream=loopback.url) as (_, url):
-        converse(url, name)
-        httpx2.post(f"{url}/outcome", json={"session": name, "success": True})
-    told = [HINT in str(request.body["messages"]) for request in loopback.requests]
-    assert told == [arm == MEMORY] * 2
-    trial = trial_of(memory, name)
-    assert (trial.arm, trial.tokens > 0) == (arm, arm == MEMORY)
 
 
 def test_a_client_that_sends_a_request_again_stays_in_its_arm_and_cannot_choose_it(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -16,32 +15,12 @@ from typing import get_args
 import click
 import pytest
 
-from hepm import Memory
 from hepm.cli.commands import GROUPS, app
 from hepm.types import PolicyName
 from tests.cli.chats import chat, chats, write
 from tests.faults.command import hepm, one_sentence, quick
 
 REPORT = {"read", "stored", "duplicates", "unlabelled", "without_calls", "rejected", "by_format"}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a log and a store of it; copied for each test."""
-    folder = tmp_path_factory.mktemp("made")
-    log = write(folder / "runs.jsonl", chats())
-    assert quick("ingest", log, "--store", folder / "store.hepm").code == 0
-    return folder
-
-
-@pytest.fixture
-def log(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(made / "runs.jsonl", tmp_path))
-
-
-@pytest.fixture
-def store(made: Path, log: Path) -> Path:
-    return Path(shutil.copy(made / "store.hepm", log.parent))
 
 
 # Runs in
@@ -354,13 +333,3 @@ def test_the_command_line_stays_small() -> None:
     options = [option for command in commands for option in command.params if isinstance(option, click.Option)]
     assert len(commands) <= 40
     assert len(options) <= 215
-
-
-def test_a_search_says_how_the_runs_ended_that_went_on_so(store: Path) -> None:
-    with Memory.open(store) as memory:
-        found = memory.search("I want to cancel order cancel-1, please.", k=9)
-    # 12 runs of two ways: 6 cancelled and gave up nothing; 6 gave up after the same two calls.
-    (went_on,) = {(one.succeeded, one.failed) for one in found if one.before == ("cancel_order",)}
-    assert went_on == (6, 0)
-    (began,) = {(one.succeeded, one.failed) for one in found if one.before == ("find_user",)}
-    assert began == (12, 12)

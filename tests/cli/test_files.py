@@ -8,17 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.chats import chats, write
 from tests.faults.command import one_sentence, quick
 from tests.faults.places import files_limited_to
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    (tmp_path / "in").mkdir()
-    store = tmp_path / "in" / "store.hepm"
-    assert quick("ingest", write(tmp_path / "in" / "runs.jsonl", chats()), "--store", store).code == 0
-    return store
 
 
 def test_an_export_is_compressed_as_its_name_says_and_read_back_the_same(store: Path, tmp_path: Path) -> None:
@@ -39,8 +30,9 @@ def test_two_exports_of_one_memory_are_the_same_compressed_file(store: Path, tmp
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_compressed_export_to_a_full_disk_leaves_no_half_file_behind(store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl.gz"
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
+def test_an_export_to_a_full_disk_leaves_no_half_file_behind(store: Path, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
     out.write_bytes(b"the last export")
     with files_limited_to(0):
         one_sentence(quick("export", out, "--store", store))

@@ -101,8 +101,6 @@ def test_one_run_is_labelled_corrected_and_unlabelled(store: Path) -> None:
     [
         ["good", "well"],
         ["good", "--by", "tests"],
-        ["good", "--remove", "tests"],
-        ["--by", "tests", "--remove", "tests"],
         ["--by", "luck"],
         ["--by", "judge"],
         [],

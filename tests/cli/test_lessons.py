@@ -6,7 +6,6 @@ import gc
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -31,28 +30,6 @@ LESSON = {
     "lesson": "Look an order up before you return it.",
     "preconditions": ["the user is known"],
 }
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a store of runs, and one in which they were distilled; copied for each test."""
-    folder = tmp_path_factory.mktemp("made")
-    log = write(folder / "runs.jsonl", chats())
-    for name in ("store.hepm", "taught.hepm"):
-        assert quick("ingest", log, "--store", folder / name).code == 0
-    distill = ("lesson", "distill", "--kind", "experience", "--kind", "principle")
-    assert quick(*distill, "--store", folder / "taught.hepm").code == 0
-    return folder
-
-
-@pytest.fixture
-def store(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(made / "store.hepm", tmp_path))
-
-
-@pytest.fixture
-def taught(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(made / "taught.hepm", tmp_path))
 
 
 def found(store: Path, *arguments: str) -> Any:

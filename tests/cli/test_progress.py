@@ -8,18 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.chats import chats, write
+from tests.cli.chats import write
 from tests.cli.test_label import PASSED, worked
 from tests.faults.command import HEPM, quick
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write(tmp_path / "runs.jsonl", chats())
-    assert quick("ingest", "runs.jsonl", "--store", "s.hepm", cwd=tmp_path).code == 0
-    return tmp_path
 
 
 def at_a_terminal(folder: Path, *arguments: str) -> tuple[str, bytes]:
@@ -44,22 +37,22 @@ def at_a_terminal(folder: Path, *arguments: str) -> tuple[str, bytes]:
     return out, seen
 
 
-def test_a_command_that_may_take_long_says_on_a_terminal_what_it_does(folder: Path) -> None:
-    _, seen = at_a_terminal(folder, "copy", "s.hepm", "copied.hepm")
+def test_a_command_that_may_take_long_says_on_a_terminal_what_it_does(store: Path) -> None:
+    _, seen = at_a_terminal(store.parent, "copy", "store.hepm", "copied.hepm")
     assert b"runs copied and compared" in seen
     # Nothing of it stays: the last lines are cleared.
     assert seen.rstrip().endswith((b"\x1b[2K", b"\x1b[?25h"))
 
 
-def test_results_that_are_printed_while_a_bar_is_drawn_go_into_the_pipe(folder: Path) -> None:
-    (folder / "hepm.toml").write_text("outcome_by = []\n", "utf-8")
-    write(folder / "open.jsonl", [worked("good", PASSED)])
-    assert quick("ingest", "open.jsonl", "--store", "s.hepm", cwd=folder).code == 0
-    out, seen = at_a_terminal(folder, "label", "--by", "tests", "--dry-run", "--store", "s.hepm")
+def test_results_that_are_printed_while_a_bar_is_drawn_go_into_the_pipe(store: Path) -> None:
+    store.with_name("hepm.toml").write_text("outcome_by = []\n", "utf-8")
+    write(store.with_name("open.jsonl"), [worked("good", PASSED)])
+    assert quick("ingest", "open.jsonl", "--store", "store.hepm", cwd=store.parent).code == 0
+    out, seen = at_a_terminal(store.parent, "label", "--by", "tests", "--dry-run", "--store", "store.hepm")
     assert out.startswith("good: success by tests\n1 run would be labelled")
     assert b"runs looked at" in seen
 
 
-def test_no_bar_is_drawn_where_stderr_is_no_terminal(folder: Path) -> None:
-    answer = quick("copy", "s.hepm", "copied.hepm", cwd=folder)
+def test_no_bar_is_drawn_where_stderr_is_no_terminal(store: Path) -> None:
+    answer = quick("copy", "store.hepm", "copied.hepm", cwd=store.parent)
     assert (answer.code, answer.err) == (0, "")

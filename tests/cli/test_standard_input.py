@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.chats import chats, write
 from tests.faults.command import one_sentence, quick
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    store = tmp_path / "store.hepm"
-    assert quick("ingest", write(tmp_path / "runs.jsonl", chats()), "--store", store).code == 0
-    return store
 
 
 @pytest.mark.parametrize(

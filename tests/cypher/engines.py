@@ -6,13 +6,11 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import neo4j
 
-from hepm.cypher.engines import Projection, ask_server
-from hepm.cypher.model import LESSONS, NODES, PROPERTIES, TABLES, Result, Table
+from hepm.cypher.model import LESSONS, NODES, PROPERTIES, TABLES, Table
 from hepm.types import START
 
 
@@ -114,22 +112,6 @@ def _parts(rows: Sequence[object]) -> list[Sequence[object]]:
 def _properties(name: str, values: Sequence[object]) -> dict[str, object]:
     listed = [list(value) if isinstance(value, tuple) else value for value in values]
     return dict(zip(PROPERTIES[name], listed, strict=True))
-
-
-@dataclass
-class Both:
-    """An embedded copy and a server that hold the same rows."""
-
-    copy: Projection
-    driver: neo4j.Driver
-    database: str
-
-    def ask(self, text: str, parameters: Mapping[str, Any], **options: Any) -> tuple[Result, Result]:
-        """The answers of the embedded engine and of the server."""
-        return (
-            self.copy.ask(text, parameters, **options),
-            ask_server(self.driver, self.database, text, parameters, **options),
-        )
 
 
 def as_set(rows: Iterable[Sequence[Any]]) -> list[str]:

@@ -9,19 +9,15 @@ import pty
 import re
 import subprocess
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from hepm import Memory
-from hepm.cli.commands import app
 from hepm.errors import HepmError
 from tests.cypher.engines import fresh
 from tests.cypher.remembered import shop
-from tests.faults.command import HEPM
+from tests.faults.command import HEPM, Answer, quick
 from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
 
@@ -40,23 +36,8 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HEPM_STORE", raising=False)
 
 
-@dataclass(frozen=True)
-class Answer:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
 def hepm(*arguments: str, given: str = "") -> Answer:
-    done = CliRunner().invoke(app, ["cypher", *arguments], input=given)
-    if done.exception is not None and not isinstance(done.exception, (HepmError, SystemExit)):
-        raise done.exception
-    told = f"{done.exception}" if isinstance(done.exception, HepmError) else ""
-    return Answer(done.exit_code, done.stdout, done.stderr + told)
+    return quick("cypher", *arguments, stdin=given.encode())
 
 
 def asked(store: Path, *arguments: str, given: str = "") -> Answer:

@@ -76,15 +76,6 @@ def test_a_full_disk_stops_an_ingest_with_a_sentence_and_what_was_stored_stays(
     assert hepm("doctor", "--store", store, under=under).out == "all is well\n"
 
 
-def test_an_export_to_a_full_disk_leaves_no_half_file_behind(store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-    out.write_text("the last export\n")
-    with files_limited_to(16):
-        one_sentence(quick("export", out, "--store", store))
-    assert out.read_text() == "the last export\n"
-    assert sorted(path.name for path in tmp_path.glob("out*")) == ["out.jsonl"]
-
-
 def test_a_memory_goes_on_when_the_disk_has_room_again(store: Path, many: Path) -> None:
     with Memory.open(store, speak="weighed") as memory:
         before = memory.suggest("tool_1").prompt()

@@ -31,7 +31,6 @@ def test_an_answer_comes_back_in_the_form_of_the_question(server: Loopback, clie
     "text",
     [
         f"```json\n{LESSON}\n```",
-        f"```\n{LESSON}```",
         f"Here you are:\n\n```JSON\n{LESSON}\n```\nI hope {{this}} helps.",
         f"The lesson is {LESSON}. Is that good?",
         f"<think>What {{about}} this? {{}}</think>\n\n{LESSON}",
@@ -49,7 +48,6 @@ def test_fences_thoughts_and_words_around_the_json_are_looked_over(server: Loopb
         ("I do not know.", "no JSON object"),
         ('{"text": "look", "kind": "funny", "score": 1}', "kind: Input should be 'guiding' or 'cautionary'"),
         ('{"text": "look", "kind": "guiding", "score": 1, "mood": "good"}', "mood: Unexpected"),
-        ('{"text": "", "kind": "guiding", "score": 1}', "the text is empty"),
         ('{"text": "\\ud800", "kind": "guiding", "score": 1}', "hex escape"),
         ('{"text": ' + "[" * 100_000, "no JSON object|nested"),
     ],
@@ -87,7 +85,6 @@ def test_an_answer_that_stays_bad_is_an_error_with_step_and_subject_and_is_asked
         (tool_call("find_order"), "no text .*tool_calls"),
         (Reply({"choices": None, "error": {"message": "the model is overloaded"}}), "overloaded"),
         (Reply('{"id": "chatcmpl-0", "choi'), "not in the OpenAI format"),
-        (Reply({"choices": [{"message": {"content": 7}}]}), "not in the OpenAI format"),
     ],
 )
 def test_an_answer_that_is_none_is_a_clear_error_and_no_repair_is_tried(

@@ -44,16 +44,6 @@ def test_the_budget_fits_on_one_line(usage: Usage, paid_before: int, line: str):
     assert budget.line() == line
 
 
-def test_what_others_hold_is_not_free_until_it_is_released():
-    budget = Budget(tokens=100)
-    most = Usage(1, 40, 0, 40)
-    budget.hold(most)
-    with pytest.raises(BudgetSpentError, match="100 tokens has 100 left, too few for the next request"):
-        budget.hold(most)
-    budget.release(most, Usage(1, 5, 0, 5))
-    budget.hold(most)
-
-
 def test_a_budget_of_dollars_holds_for_several_clients_with_prices_of_their_own(
     server: Loopback, open_client: Callable[..., Client]
 ):

@@ -15,7 +15,8 @@ from hepm.ingest.formats.refusals import is_refusal
 from hepm.memory.session import Session
 from hepm.types import DENIED, FailedWay
 from tests.agents.test_denials import LOOKED_UP, taught
-from tests.runs import stored_run
+from tests.ingest.transcripts import claude, result, use
+from tests.runs import WISH, called, stored_run
 
 
 @pytest.fixture
@@ -59,29 +60,17 @@ def test_a_restart_denies_nothing_again_at_the_same_place(memory: Memory) -> Non
     assert resumed.denial("close_ticket") is None
 
 
-@pytest.mark.parametrize(
-    ("way", "denied"),
-    [
-        (FailedWay("a", 19, 20, instead="b", worked=9, tried=10), True),
-        (FailedWay("a", 2, 2, instead="b", worked=9, tried=9), False),
-        (FailedWay("a", 15, 20, instead="b", worked=20, tried=20), False),
-        (FailedWay("a", 20, 20, instead="b", worked=15, tried=20), False),
-        (FailedWay("a", 20, 20), False),
-        (FailedWay("a", 20, 20, refused=True), False),
-    ],
-)
-def test_only_a_call_that_failed_in_nearly_all_like_runs_where_another_worked_in_most_is_denied(
-    way: FailedWay, denied: bool
-) -> None:
-    assert way.nearly_always is denied
+def test_only_a_call_that_failed_in_nearly_all_like_runs_where_another_worked_in_most_is_denied() -> None:
+    worked = {"instead": "b", "worked": 9, "tried": 10}
+    assert FailedWay("a", 19, 20, **worked).nearly_always
+    for failures, runs, other in ((2, 2, worked), (15, 20, worked), (20, 20, worked | {"worked": 7}), (20, 20, {})):
+        assert not FailedWay("a", failures, runs, **other).nearly_always, (failures, runs, other)
+    assert not FailedWay("a", 20, 20, refused=True).nearly_always
 
 
 def test_a_pending_call_in_the_conversation_is_no_part_of_the_situation_that_it_is_made_in(memory: Memory) -> None:
     taught(memory)
-    calls = [
-        {"id": id, "type": "function", "function": {"name": tool, "arguments": "{}"}}
-        for id, tool in (("a", "close_ticket"), ("b", "get_order"))
-    ]
+    calls = [called(tool, number=id)[0]["tool_calls"][0] for id, tool in (("a", "close_ticket"), ("b", "get_order"))]
     messages: list[Any] = [*LOOKED_UP, {"role": "assistant", "content": None, "tool_calls": calls}]
     session = memory.session()
     session.follow(messages)
@@ -146,18 +135,17 @@ def test_the_echo_of_a_denial_is_no_refusal_by_users_in_whatever_a_client_wraps_
     taught(memory, prefix="mcp__desk__")
     text = f"{before}{DENIED}close_ticket: failed in 6 of 6 like runs here."
     assert is_refusal(text)
-    records: list[Any] = [
-        {"type": "user", "message": {"role": "user", "content": "Refund parcel 7, the glass is broken."}},
-        _used("a", "mcp__desk__get_order"),
-        _result("a", "delivered"),
-        _used("b", "mcp__desk__close_ticket"),
-        _result("b", text, is_error=True),
+    records = [
+        claude("user", "1", WISH),
+        *(
+            claude("assistant", "2", use("a", "mcp__desk__get_order"), id="m1"),
+            claude("user", "3", result("a", "delivered")),
+        ),
+        claude("assistant", "4", use("b", "mcp__desk__close_ticket"), id="m2"),
+        claude("user", "5", result("b", text, is_error=True)),
     ]
     for number in range(3):
-        lines = []
-        for at, record in enumerate(records):
-            about = {"sessionId": f"c{number}", "uuid": f"u{number}-{at}", "cwd": "/w", "version": "2.1.0"}
-            lines.append(json.dumps({**about, "timestamp": f"2026-05-0{number + 1}T10:00:0{at}Z", **record}))
+        lines = [json.dumps({**record, "sessionId": f"c{number}"}) for record in records]
         (tmp_path / f"c{number}.jsonl").write_text("\n".join(lines))
         report = memory.ingest(tmp_path / f"c{number}.jsonl")
         assert report.stored == 1
@@ -170,16 +158,6 @@ def test_the_echo_of_a_denial_is_no_refusal_by_users_in_whatever_a_client_wraps_
     memory.refresh()
     [way] = memory.mirror().refused(("mcp__desk__get_order",))
     assert way.failures == 1
-
-
-def _used(id: str, tool: str) -> dict[str, Any]:
-    content = [{"type": "tool_use", "id": id, "name": tool, "input": {}}]
-    return {"type": "assistant", "message": {"id": f"m-{id}", "role": "assistant", "model": "m", "content": content}}
-
-
-def _result(id: str, text: str, *, is_error: bool = False) -> dict[str, Any]:
-    content = [{"type": "tool_result", "tool_use_id": id, "content": text, "is_error": is_error}]
-    return {"type": "user", "message": {"role": "user", "content": content}}
 
 
 def test_a_call_that_fails_a_third_time_with_the_same_arguments_gets_another_text_than_before(memory: Memory) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -84,19 +83,17 @@ def test_sessions_are_silent_where_silence_is_better_by_a_margin_and_a_few_of_ea
     ("known", "sentence"),
     [
         (outcomes(), "hinted, and no hinted session has an outcome yet"),
+        (outcomes(silent=(5, 5)), "silent, and no hinted session has an outcome yet"),
         (
             outcomes(hinted=(10, 20), silent=(15, 20)),
             "silent, since sessions without hints succeeded more often so far: 10 of 20 sessions with them succeeded, "
             "and 15 of 20 silent ones",
         ),
-        *[
-            (
-                outcomes(hinted=hinted, silent=silent),
-                "silent, to see whether sessions without hints succeed more often: "
-                f"{hinted[0]} of {hinted[1]} sessions with them succeeded, and {silent[0]} of {silent[1]} silent ones",
-            )
-            for hinted, silent in (((1, 4), (0, 0)), ((0, 10), (0, 2)))
-        ],
+        (
+            outcomes(hinted=(0, 10), silent=(0, 2)),
+            "silent, to see whether sessions without hints succeed more often: 0 of 10 sessions with them succeeded, "
+            "and 0 of 2 silent ones",
+        ),
         (
             outcomes(hinted=(1_500, 2_000), silent=(10, 20)),
             "hinted: hints do no harm that is known, 1,500 of 2,000 sessions with them succeeded, "
@@ -108,19 +105,6 @@ def test_the_guard_says_in_a_sentence_which_level_is_in_force_and_why(
     known: dict[str, LevelOutcomes], sentence: str
 ) -> None:
     assert GuardState(known).sentence == sentence
-
-
-def test_silence_is_not_said_to_do_better_than_hints_that_no_session_had(file: Path) -> None:
-    with Memory.open(file) as memory:
-        add_sessions(memory, SILENT, 5, 0)
-        assert memory.sessions.guard().sentence == "silent, and no hinted session has an outcome yet"
-
-
-def test_most_sessions_of_a_memory_of_logs_alone_are_hinted(file: Path) -> None:
-    with Memory.open(file) as memory:
-        levels = Counter(memory.sessions.draw_level(f"s{number}") for number in range(4_000))
-        assert memory.sessions.guard().level == HINTED
-    assert levels[HINTED] > levels[SILENT] > 0
 
 
 def test_a_silent_session_names_no_tool_and_one_with_hints_does(file: Path) -> None:
@@ -195,15 +179,3 @@ def test_the_level_is_on_disk_before_the_first_hint_and_new_outcomes_do_not_chan
         session.finish(success=True)
         stored = stored_run(memory, name)
         assert stored.tags[LEVEL] == level
-
-
-def test_stats_and_the_page_say_nothing_of_outcomes_of_distrusted_sessions(file: Path) -> None:
-    from hepm.ingest.prepare import IngestOptions
-
-    distrust = IngestOptions(distrusted=(f"{LEVEL}={HINTED}",))
-    with Memory.open(file) as memory:
-        session = memory.session(id=id_at(memory, HINTED), ingest_options=distrust)
-        session.hint(asked("get_order"))
-        session.finish(success=True)
-        assert memory.sessions.outcomes()[HINTED] == (0, 0)
-        assert memory.sessions.guard().sentence == "hinted, and no hinted session has an outcome yet"

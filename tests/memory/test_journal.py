@@ -16,7 +16,7 @@ import pytest
 
 from hepm import Memory, Outcome, Trajectory
 from tests.faults.places import files_limited_to
-from tests.runs import stored_run
+from tests.runs import asked, stored_run
 
 CRASHES = """
 import os, sys
@@ -118,11 +118,7 @@ def test_a_session_may_be_finished_after_a_restart(memory: Memory) -> None:
 
 def test_messages_that_hold_the_whole_run_are_not_added_to_what_was_kept(memory: Memory) -> None:
     said = "Refund parcel 7. My key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEF."
-    messages = [{"role": "user", "content": said}]
-    for number, name in enumerate(("get_order", "refund", "close_ticket")):
-        call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": "{}"}}
-        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": "done"})
+    messages = asked("get_order", "refund", "close_ticket", wish=said)
     session = memory.session(id="parcel-7")
     session.hint(messages)
     session.finish(success=True)
@@ -201,9 +197,7 @@ def test_a_session_that_this_process_writes_has_not_moved_to_another_one(memory:
         working.result()
 
 
-@pytest.mark.parametrize(
-    "chosen", [{"user": "ada"}, {"trajectory": "parcel-7"}, {"task": "refund"}, {"user": "ada", "task": "refund"}]
-)
+@pytest.mark.parametrize("chosen", [{"trajectory": "parcel-7"}, {"user": "ada", "task": "refund"}])
 def test_forgetting_ends_the_sessions_that_a_crash_left(crashed: Path, memory: Memory, chosen: dict[str, str]) -> None:
     assert memory.forget(**chosen, dry_run=True) == ["parcel-7"]
     assert memory.forget(**chosen) == ["parcel-7"]
@@ -214,7 +208,7 @@ def test_forgetting_ends_the_sessions_that_a_crash_left(crashed: Path, memory: M
     assert memory.totals().trajectories == 0
 
 
-@pytest.mark.parametrize("chosen", [{"user": "bob"}, {"user": "ada", "task": "other"}, {"namespace": "other"}])
+@pytest.mark.parametrize("chosen", [{"user": "ada", "task": "other"}, {"namespace": "other"}])
 def test_forgetting_leaves_the_sessions_of_others(memory: Memory, chosen: dict[str, str]) -> None:
     assert memory.forget(**{"user": "ada"} | chosen) == []
     assert memory.sessions.store_abandoned(idle_s=0) == 1

@@ -67,15 +67,8 @@ def test_refusals_are_exported_rebuilt_and_counted_under_a_tools_own_name(memory
     memory.tools.rename("deploy_v1", "deploy")
     memory.rebuild()
     assert "users refused deploy here (2 of 3)" in memory.suggest().prompt()
-    assert (
-        sum(
-            call.get("refused", False)
-            for one in exported_runs(memory)
-            for turn in one["turns"]
-            for call in turn.get("calls", ())
-        )
-        == 2
-    )
+    turns = [turn for one in exported_runs(memory) for turn in one["turns"]]
+    assert sum(call.get("refused", False) for turn in turns for call in turn.get("calls", ())) == 2
 
 
 def test_refused_calls_teach_no_lesson(memory: Memory) -> None:

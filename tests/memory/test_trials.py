@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -15,7 +14,7 @@ from hepm.errors import InputError
 from hepm.experience.prompt import Prompt
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.memory.sessions import HARMED_HOLDOUT
-from hepm.types import HINT, TRIAL, Outcome, Trajectory
+from hepm.types import HINT, TRIAL, Trajectory
 from tests.memory.test_guard import file  # noqa: F401
 from tests.runs import WISH, asked, stored_run, trajectory
 
@@ -184,32 +183,3 @@ def test_where_memory_harms_the_guard_leaves_nearly_all_sessions_alone_and_says_
         session.discard()
     with Memory.open(tmp_path / "m.hepm", holdout=0.2, guard=False) as memory:
         assert memory.sessions.holdout_now(0.2) == 0.2
-
-
-def test_memory_that_helps_is_said_to_help_in_one_sentence(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
-        add_world(memory, sessions=900, control=0.4, memory_rate=0.8)
-        found = memory.sessions.uplift()
-        assert found.success is not None
-        assert found.success.low < 0.4 < found.success.high
-        assert found.sentence.startswith("Memory raised success by ")
-        assert found.sentence.endswith(" points) in 900 sessions.") or found.sentence.endswith(") in 900 sessions.")
-        assert memory.sessions.holdout_now(0.2) == 0.2
-        assert json.loads(json.dumps(found.to_json()))["sentence"] == found.sentence
-
-
-def test_sessions_without_an_outcome_count_for_nothing_until_they_are_labelled(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory:
-        memory.ingest([replace(ended(CONTROL, "a", True), outcome=Outcome()), ended(MEMORY, "b", True)])
-        assert memory.sessions.uplift().sessions == 1
-        assert memory.sessions.uplift().without_outcome == {MEMORY: 0, CONTROL: 1}
-        memory.label("a", success=False)
-        assert memory.sessions.uplift().sessions == 2
-
-
-def test_export_and_import_keep_the_experiment(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm") as memory, Memory.open(tmp_path / "copy.hepm") as copy:
-        add_world(memory, sessions=60, control=0.4, memory_rate=0.8)
-        copy.ingest([json.loads(line) for line in memory.export()])
-        assert copy.sessions.uplift().to_json() == memory.sessions.uplift().to_json()
-        assert memory.examine() == []

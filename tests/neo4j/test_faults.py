@@ -6,7 +6,6 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.ingest.formats.hepm import write_run
+from tests.agents.serving import until
 from tests.faults.command import hepm, quick
 from tests.neo4j.conftest import Fallible
 from tests.neo4j_server import Neo4jServer
@@ -41,15 +41,6 @@ def some_runs(count: int, prefix: str = "run") -> list[Trajectory]:
         )
         for number in range(count)
     ]
-
-
-def until(true: Callable[[], bool], seconds: float = 120) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.mark.timeout(3600)

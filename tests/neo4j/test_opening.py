@@ -24,7 +24,7 @@ from hepm.graph.neo4j.connection import OLDEST, Connection, check_version
 from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from tests.faults.command import quick
-from tests.neo4j_server import Neo4jServer
+from tests.neo4j_server import Neo4jServer, free_port
 from tests.runs import trajectory
 
 SECRET = "correct-horse-battery"
@@ -40,12 +40,6 @@ def before_long() -> Iterator[None]:
     started = time.monotonic()
     yield
     assert time.monotonic() - started < 15
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.mark.parametrize("scheme", ["bolt", "neo4j"])

@@ -90,6 +90,7 @@ def failing_once(answer: Script) -> Script:
 def seed(file: Path) -> None:
     """A memory of runs in which a refund came after the photo, and then a gift, which is no tool of the agent."""
     with Memory.open(file, speak="weighed") as memory:
+        memory.preferences.edit("ann", "- Call her Dr. Smith")
         for number in range(5):
             wish = f"Refund parcel {number}, the glass is broken."
             messages = asked("get_order", "get_photo", "refund", "send_gift", wish=wish)
