@@ -13,8 +13,6 @@ from typing import Any
 import anthropic
 import httpx2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hepm import Memory
 from hepm.agents.wire import (
@@ -23,10 +21,9 @@ from hepm.agents.wire import (
     read_body,
     upstream_of,
     user_of,
-    with_hint,
 )
 from hepm.ingest.transitions import request_of
-from hepm.types import BLOCK_START, HINT
+from hepm.types import HINT
 from tests.agents.raw import RawEndpoint
 from tests.agents.serving import end, serving
 from tests.agents.test_proxy import memory  # noqa: F401
@@ -210,64 +207,6 @@ def test_users_and_sessions_of_claude_code_are_read_in_both_forms() -> None:
 
 
 # Forms
-
-
-TEXT = st.text(min_size=1, max_size=12).filter(str.strip)
-BLOCK = st.fixed_dictionaries({"type": st.just("text"), "text": TEXT}, optional={"cache_control": st.just(KEPT)})
-RESULT = st.builds(
-    lambda content: {"type": "tool_result", "tool_use_id": "c", "content": content},
-    TEXT | st.lists(BLOCK | st.just(IMAGE), max_size=2),
-)
-SAID = st.builds(
-    lambda content: {"role": "user", "content": content},
-    TEXT | st.lists(BLOCK | st.just(IMAGE) | RESULT | st.just({"type": "of_the_future"}), min_size=1, max_size=3),
-)
-MODEL = st.sampled_from([
-    {"role": "assistant", "content": "I go on."},
-    {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "c2ln"}]},
-    {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}, {"type": "text", "text": "y"}]},
-    {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}}]},
-])  # fmt: skip
-REQUEST = st.fixed_dictionaries(
-    {"messages": st.lists(SAID | MODEL, min_size=1, max_size=5)},
-    optional={"system": TEXT | st.lists(BLOCK, max_size=2), "cache_control": st.just(KEPT), "thinking": st.just({})},
-)
-
-
-@given(REQUEST, st.sampled_from(["behind", "tail", "system", "message"]))
-def test_a_hint_is_one_block_more_and_all_others_stay_where_they_were(body: Any, placement: Any) -> None:
-    before = copy.deepcopy(body)
-    sent = with_hint("messages", body, stable="Notes", present=f"{HINT}f", placement=placement)
-    assert body == before
-    messages_of("messages", body)
-    if all(message["role"] == "assistant" for message in body["messages"]):
-        assert sent is body, "no endpoint takes a request without a user"
-        return
-
-    def blocks(content: Any) -> list[Any]:
-        return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-
-    system, added = blocks(body.get("system", [])), ["Notes"]
-    if placement == "system":
-        added.append(f"{HINT}f")
-    assert blocks(sent["system"]) == [*system, *[{"type": "text", "text": text} for text in added]]
-    for place, (one, other) in enumerate(zip(body["messages"], sent["messages"], strict=True)):
-        if one == other:
-            continue
-        assert placement != "system"
-        assert one["role"] == "user"
-        assert all(later["role"] == "assistant" for later in body["messages"][place + 1 :])
-        *same, last = other["content"]
-        assert BLOCK_START in last["text"]
-        assert "cache_control" not in last
-        unmarked = [{k: v for k, v in block.items() if k != "cache_control"} for block in same]
-        assert unmarked == [
-            {k: v for k, v in block.items() if k != "cache_control"} for block in blocks(one["content"])
-        ]
-        if "cache_control" in sent or "cache_control" not in body:
-            assert same == blocks(one["content"])
-    changed = [other for one, other in zip(body["messages"], sent["messages"], strict=True) if one != other]
-    assert len(changed) == (placement != "system")
 
 
 def event(kind: str, **data: Any) -> bytes:

@@ -13,8 +13,7 @@ from google.genai import types
 
 from hepm import Memory
 from hepm.agents.replies import after_denial, read_reply
-from hepm.agents.wire import with_hint
-from hepm.types import BLOCK_START, HINT
+from hepm.types import HINT
 from tests.agents.raw import RawEndpoint, answer_to, request_bytes, status_of
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
@@ -92,24 +91,6 @@ def test_a_stream_that_is_one_list_is_read_as_its_events() -> None:
     texts = [{"candidates": [{"content": {"parts": [{"text": text}]}}]} for text in ("I go", " on.")]
     [message] = read_reply("gemini", "application/json", json.dumps(texts).encode()).messages
     assert message["content"] == "I go on."
-
-
-@pytest.mark.parametrize("key", ["systemInstruction", "system_instruction"])
-@pytest.mark.parametrize("placement", ["behind", "system"])
-def test_a_hint_is_one_part_more_and_all_others_stay(key: str, placement: Any) -> None:
-    result = {"functionResponse": {"name": "f", "response": {"output": "x"}}}
-    for parts in ([{"text": WISH}], [{"inlineData": {"mimeType": "image/png", "data": "AA=="}}], [result, result]):
-        contents = [{"role": "user", "parts": parts}]
-        body = {key: {"parts": [{"text": "You serve."}]}, "contents": contents}
-        sent = with_hint("gemini", body, stable="Notes", present=f"{HINT}f", placement=placement)
-        assert body["contents"] is contents
-        assert [part["text"] for part in sent[key]["parts"]][:2] == ["You serve.", "Notes"]
-        flat = [part for content in sent["contents"] for part in content["parts"]]
-        assert flat[: len(parts)] == parts
-        added = [*flat[len(parts) :], *sent[key]["parts"][2:]]
-        assert len(added) == 1
-        assert (BLOCK_START in added[0]["text"]) is (placement == "behind")
-        assert len(sent["contents"]) == 1 + (parts[0] is result and placement == "behind")
 
 
 def test_the_endpoints_key_goes_where_gemini_reads_it(memory: Memory, endpoint: RawEndpoint) -> None:

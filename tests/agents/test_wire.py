@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from typing import Any
 
 import pytest
@@ -72,92 +73,107 @@ ITEM = st.sampled_from(
         {"role": "assistant", "content": "done"},
     ]
 )
-PLACEMENT = st.sampled_from(["behind", "tail", "system", "message"])
-SHOWN = st.sampled_from([(STABLE, ""), ("", PRESENT), (STABLE, PRESENT)])
-
-
-def without(message: dict[str, Any], piece: str, *, key: str = "content", kind: str = "text") -> dict[str, Any] | None:
-    """A message without what was added at its end; None if that is not all that changed."""
-    content = message.get(key)
-    if isinstance(content, list):
-        last = content[-1] if content else None
-        return {**message, key: content[:-1]} if last == {"type": kind, "text": piece} else None
-    if not isinstance(content, str) or not content.endswith(piece):
-        return None
-    return {**message, key: content.removesuffix(piece).removesuffix("\n\n")}
-
-
-def spoken(message: dict[str, Any]) -> dict[str, Any]:
-    """A message in which no content and an empty one are equal."""
-    return {**message, "content": message.get("content") or ""}
-
-
-@given(MESSAGES, ABOUT, PLACEMENT, SHOWN)
-def test_a_hint_in_a_chat_is_added_once_where_the_endpoint_takes_it(
-    messages: list[dict[str, Any]], about: dict[str, Any], placement: Any, shown: tuple[str, str]
-) -> None:
-    body = read_body("chat", json.dumps({**about, "messages": messages}).encode())
-    before = copy.deepcopy(body)
-    changed = with_hint("chat", body, stable=shown[0], present=shown[1], placement=placement)
-    assert body == before, "the record shares its messages with the request"
-    sent = json.loads(write_body(changed))
-    assert json.dumps({**sent, "messages": 0}) == json.dumps({**before, "messages": 0})
-    after = sent["messages"]
-    pieces = [piece for piece in (shown[0], tagged(shown[1]) if placement in ("tail", "behind") else shown[1]) if piece]
-    for piece in reversed(pieces):
-        at = [n for n, one in enumerate(after) if json.dumps(piece)[1:-1] in json.dumps(one.get("content"))]
-        assert len(at) == 1, (piece, after)
-        role, n = after[at[0]]["role"], at[0]
-        assert role != "assistant", "the model did not say it"
-        if piece == shown[0]:
-            assert role in ("system", "developer", "user")
-        if len(after) > len(messages) and after[n].get("content") == piece:
-            assert (n, role) == (0, "system") or (n == len(after) - 1 and role in ("developer", "user"))
-            del after[n]
-        else:
-            rest = without(after[n], piece)
-            assert rest is not None, (piece, after[n])
-            after[n] = rest
-    assert len(after) == len(messages)
-    assert list(map(spoken, after)) == list(map(spoken, before["messages"]))
-
-
-@given(
+CHAT = st.builds(lambda messages, about: {**about, "messages": messages}, MESSAGES, ABOUT)
+RESPONSE = st.builds(
+    lambda items, *more: {"input": items} | dict(pair for one in more for pair in one.items()),
     TEXT.filter(bool) | st.lists(ITEM, min_size=1, max_size=5),
     ABOUT,
     st.sampled_from([{}, {"instructions": "be kind"}, {"instructions": None}, {"instructions": [1]}]),
     st.sampled_from([{}, {"previous_response_id": "r"}, {"conversation": {"id": "c"}}, {"store": False}]),
-    PLACEMENT,
-    SHOWN,
 )
-def test_a_hint_in_a_response_is_added_once_and_every_item_stays(
-    given_input: Any, about: Any, instructions: Any, kept: Any, placement: Any, shown: tuple[str, str]
+# Anthropic's
+KEPT = {"type": "ephemeral"}
+WORDS = TEXT.filter(str.strip)
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+BLOCK = st.fixed_dictionaries({"type": st.just("text"), "text": WORDS}, optional={"cache_control": st.just(KEPT)})
+USED = {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}}
+RESULT = st.builds(
+    lambda content: {"type": "tool_result", "tool_use_id": "c", "content": content},
+    WORDS | st.lists(BLOCK | st.just(IMAGE), max_size=2),
+)
+TOLD = st.builds(
+    lambda content: {"role": "user", "content": content},
+    WORDS | st.lists(BLOCK | st.just(IMAGE) | RESULT | st.just({"type": "of_the_future"}), min_size=1, max_size=3),
+)
+THOUGHT = {"type": "redacted_thinking", "data": "x"}
+REPLIED = st.sampled_from(["I go on.", [THOUGHT, {"type": "text", "text": "y"}], [USED]]).map(
+    lambda content: {"role": "assistant", "content": content}
+)
+MESSAGE = st.fixed_dictionaries(
+    {"messages": st.lists(TOLD | REPLIED, min_size=1, max_size=5)},
+    optional={"system": WORDS | st.lists(BLOCK, max_size=2), "cache_control": st.just(KEPT)},
+)
+# Gemini's
+ANSWERED = {"functionResponse": {"name": "f", "response": {"output": "x"}}}
+PICTURE = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
+PARTS = st.sampled_from([[{"text": "Refund it."}], [PICTURE], [ANSWERED, ANSWERED]])
+GEMINI = st.builds(
+    lambda key, parts: {key: {"parts": [{"text": "You serve."}]}, "contents": [{"role": "user", "parts": parts}]},
+    st.sampled_from(["systemInstruction", "system_instruction"]),
+    PARTS,
+)
+BODIES = {"chat": CHAT, "responses": RESPONSE, "messages": MESSAGE, "gemini": GEMINI}
+PLACEMENT = st.sampled_from(["behind", "tail", "system", "message"])
+SHOWN = st.sampled_from([(STABLE, ""), ("", PRESENT), (STABLE, PRESENT)])
+ADDED = rf"(\n\n)?({re.escape(STABLE)}|({BLOCK_START}\n)?{re.escape(PRESENT)}(\n{BLOCK_END})?)$"
+
+
+def without(value: Any, pattern: str) -> Any:
+    """A request without what was added at the ends of its texts; what is empty then, or was, is left out."""
+    if isinstance(value, str):
+        while (shorter := re.sub(pattern, "", value)) != value:
+            value = shorter
+        return value
+    if isinstance(value, list):
+        changed_items = [without(one, pattern) for one in value]
+        return [one for one in changed_items if not isinstance(one, dict) or {*one} - {"role", "type"}]
+    if isinstance(value, dict):
+        changed = {key: without(one, pattern) for key, one in value.items() if key != "cache_control"}
+        return {key: one for key, one in changed.items() if one not in ("", [], {}, None)}
+    return value
+
+
+def spoken(body: Any) -> Any:
+    """A request in which a text alone and a list of one text are equal."""
+    if isinstance(body, dict):
+        found = dict(body)
+        if isinstance(body.get("input"), str):
+            found["input"] = [{"role": "user", "content": body["input"]}]
+        for key in ("content", "system"):
+            if isinstance(body.get(key), str):
+                found[key] = [{"type": "text", "text": body[key]}]
+        return {key: spoken(value) for key, value in found.items()}
+    return [spoken(one) for one in body] if isinstance(body, list) else body
+
+
+def takes_no_hint(api: str, body: dict[str, Any]) -> bool:
+    """Whether the endpoint refuses it anyway, and hepm does not change what it says."""
+    if api == "responses":
+        return not isinstance(body.get("instructions"), str | None)
+    return api == "messages" and all(message["role"] == "assistant" for message in body["messages"])
+
+
+@pytest.mark.parametrize("api", BODIES)
+@given(st.data(), PLACEMENT, SHOWN)
+def test_a_hint_is_added_once_where_the_endpoint_takes_it_and_all_else_stays(
+    api: Any, data: st.DataObject, placement: Any, shown: tuple[str, str]
 ) -> None:
-    body = read_body("responses", json.dumps({**about, **instructions, **kept, "input": given_input}).encode())
+    body = json.loads(json.dumps(data.draw(BODIES[api])))
     before = copy.deepcopy(body)
-    sent = json.loads(write_body(with_hint("responses", body, stable=shown[0], present=shown[1], placement=placement)))
-    assert body == before
-    rest = ("input", "instructions")
-    assert {k: v for k, v in sent.items() if k not in rest} == {k: v for k, v in before.items() if k not in rest}
-    if not isinstance(before.get("instructions"), str | None):
-        assert sent == before, "the endpoint refuses it, and hepm does not change what it says"
+    changed = with_hint(api, body, stable=shown[0], present=shown[1], placement=placement)
+    assert body == before, "the record shares its messages with the request"
+    sent = json.loads(write_body(changed))
+    if takes_no_hint(api, body):
+        assert sent == before
         return
-    items = before["input"] if isinstance(before["input"], list) else [{"role": "user", "content": before["input"]}]
-    said = [one for one in shown if one]
-    if sent["input"] != before["input"]:
-        *same, last = sent["input"]
-        if placement == "message":
-            assert (same, last) == (items, {"role": "developer", "content": shown[1]})
-        elif len(same) == len(items):
-            assert (same, last) == (items, {"role": "user", "content": tagged(shown[1])})
-        else:
-            key = "output" if "output" in last else "content"
-            assert same == items[:-1]
-            assert last.get("role") != "assistant", "the model did not say it"
-            assert without(last, tagged(shown[1]), key=key, kind="input_text") == items[-1]
-        assert kept == {"store": False}, "the provider would keep the hint"
-        said.remove(shown[1])
-    assert (sent.get("instructions") or "") == "\n\n".join([*filter(None, [before.get("instructions")]), *said])
+    for piece in filter(None, shown):
+        assert json.dumps(sent).count(json.dumps(piece)[1:-1]) == 1
+    said = sent.get("messages") or sent.get("contents") or sent["input"]
+    by_model = [one for one in said if isinstance(one, dict) and one.get("role") in ("assistant", "model")]
+    assert not any(json.dumps(piece)[1:-1] in json.dumps(by_model) for piece in filter(None, shown))
+    assert spoken(without(sent, ADDED)) == spoken(without(before, "$^"))
+    if api == "responses" and sent["input"] != before["input"]:
+        assert sent.get("store") is False, "the provider would keep the hint"
 
 
 @pytest.mark.parametrize("kind", ["human", None])
