@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
-import json
-import lzma
 import os
 import stat
 import tarfile
@@ -77,10 +74,6 @@ def tar_of(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def spoilt(content: bytes, at: int) -> bytes:
-    return content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :]
-
-
 # Cut off and damaged
 
 
@@ -104,72 +97,7 @@ def test_of_a_damaged_file_the_good_beginning_is_stored_and_the_damage_told(
     assert ingest.doctor() == "all is well\n"
 
 
-def test_a_flipped_byte_anywhere_in_a_packed_file_is_told(ingest: Ingest) -> None:
-    names: list[str] = []
-    for suffix, pack in (("gz", gzip.compress), ("xz", lzma.compress), ("bz2", bz2.compress)):
-        content = pack(GOOD)
-        names += [ingest.write(f"{at}.jsonl.{suffix}", spoilt(content, len(content) * at // 100)) for at in (5, 60)]
-    assert {name.partition("!")[0] for name in ingest.read(*names).reasons()} == set(names)
-
-
-# Encodings
-
-
-# Numbers
-
-
-REWARDS = ("NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "9" * 5000, '"high"', "[1]")
-
-
-@pytest.mark.parametrize("form", ["hepm", "chat"])
-def test_a_reward_that_is_no_number_is_told_and_stops_nothing(ingest: Ingest, form: str) -> None:
-    if form == "hepm":
-        bad = json.dumps({**run("bad", "look"), "reward": "@"})
-    else:
-        call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        bad = json.dumps({"id": "bad", "messages": [{"role": "assistant", "tool_calls": [call]}], "reward": "@"})
-    good = bad.replace('"@"', "1.0").replace('"bad"', '"good"')
-    names: list[str] = []
-    for number, reward in enumerate(REWARDS):
-        odd = bad.replace('"@"', reward)
-        names.append(ingest.write(f"{number}.jsonl", f"{odd}\n{good}\n".encode()))
-        names.append(ingest.write(f"{number}.json", f"[{odd}, {good}]".encode()))
-    assert ingest.read(*names).reasons().keys() == set(names)
-    assert "bad" not in ingest.ids()
-    assert "good" in ingest.ids()
-
-
-@pytest.mark.parametrize("key", ["ended_at", "latency_s", "arguments"])
-def test_whatever_number_a_record_holds_the_store_can_read_it_again(ingest: Ingest, key: str) -> None:
-    numbers = ("NaN", "1e999", "-1e999", "9" * 400)
-    records_of: list[bytes] = []
-    for number in numbers:
-        odd = run(f"odd {number}", "look", "buy")
-        if key == "ended_at":
-            odd["ended_at"] = "@"
-        else:
-            odd["turns"][1]["calls"][0][key] = "@" if key == "latency_s" else {"a": ["@"]}
-        records_of.append(lines([odd]).replace(b'"@"', number.encode()))
-    ingest.read(ingest.write("odd.jsonl", b"".join(records_of) + lines([run("behind", "look")])))
-    assert "behind" in ingest.ids()
-    assert ingest.doctor() == "all is well\n"
-    for line in quick("export", "--store", ingest.store).out.splitlines():
-        json.loads(line, parse_constant=lambda constant: pytest.fail(f"{constant} was stored"))
-    for number in numbers:
-        stored = f"odd {number}" in ingest.ids()
-        answer = quick("forget", "--trajectory", f"odd {number}", "--store", ingest.store)
-        assert answer.code == (0 if stored else 1)
-
-
 # Large
-
-
-def test_a_run_of_ten_thousand_different_tools_at_once_does_not_take_the_machine(ingest: Ingest) -> None:
-    calls = [[{"name": f"{side}{number}"} for number in range(5000)] for side in "ab"]
-    wide = {"hepm": 1, "id": "wide", "success": True, "turns": [{"role": "assistant", "calls": side} for side in calls]}
-    answer = ingest.read(ingest.write("wide.jsonl", lines([wide, run("after", "look")])), run=measured)
-    assert answer.peak_mb < 1000
-    assert "after" in ingest.ids()
 
 
 def test_a_line_of_many_small_values_takes_no_more_than_a_few_times_its_size(ingest: Ingest) -> None:
@@ -200,16 +128,12 @@ def test_a_file_that_unpacks_to_gigabytes_is_told_in_bounded_memory(ingest: Inge
     assert "bomb.jsonl.gz" in answer.reasons()
 
 
-# Deep
-
-
 # Names of tools and files
 
 ODD_TOOLS = (
-    'say "hello"', "it's", "two\nlines", "tab\there", "søk_fly", "🛫 fly", "a,b", "x" * 256, "nul\0inside",
-    "half \ud83d pair", "'; DROP TABLE trajectory; --", "[bold]loud[/bold]", "\x1b[31mred\x1b[0m", " padded ",
-    "{curly}", "%s", "..", "\u202eright to left",
-)  # fmt: skip
+    *('say "hello"', "two\nlines", "🛫 fly", "x" * 256, "nul\0inside", "half \ud83d pair"),
+    *("'; DROP TABLE trajectory; --", "[bold]loud[/bold]", "\x1b[31mred\x1b[0m", " padded "),
+)
 
 
 def test_a_tool_of_any_name_is_remembered_and_suggested(ingest: Ingest) -> None:
@@ -284,17 +208,3 @@ def test_members_with_names_that_lead_out_are_read_and_nothing_is_written(ingest
     assert sorted(path.name for path in ingest.folder.rglob("*") if path.is_file()) == [
         "before.jsonl", "members.tar", "store.hepm",
     ]  # fmt: skip
-
-
-# The same again
-
-
-def test_every_record_read_is_stored_a_duplicate_or_rejected_and_only_one_of_these(ingest: Ingest) -> None:
-    name = ingest.write(
-        "ids.jsonl", lines([run("one", "look"), run("one", "look"), run("one", "buy"), run("two", "look")])
-    )
-    report = ingest.read(name).json
-    assert (report["read"], report["stored"], report["duplicates"], len(report["rejected"])) == (4, 2, 1, 1)
-    assert report["rejected"][0]["record"] == "one"
-    again = ingest.read(name).json
-    assert (again["read"], again["stored"], again["duplicates"], len(again["rejected"])) == (4, 0, 3, 1)

@@ -53,24 +53,6 @@ def test_a_state_decides_where_weights_alone_would_not(memory: Memory) -> None:
     assert memory.suggest("look", policy="adaptive")[0].tool == "buy"
 
 
-def test_only_tools_at_hand_are_suggested(memory: Memory) -> None:
-    memory.ingest([trajectory("r1", "look", "buy"), trajectory("r2", "look", "leave")])
-    for policy in ("procedural", "hybrid"):
-        assert [s.tool for s in memory.suggest("look", tools=["leave", "dance"], policy=policy)] == ["leave"]
-
-
-def test_a_state_unlike_any_other_gets_no_episodic_suggestion(memory: Memory) -> None:
-    memory.ingest([trajectory("r", "look", "buy", goal="purchase shoes")])
-    found = memory.suggest("look", state="zebra quantum", policy="episodic")
-    assert "similar enough" in (found.abstained or "")
-
-
-def test_several_tools_called_in_parallel_are_asked_about_together(memory: Memory) -> None:
-    memory.ingest([trajectory("r1", "a+b", "c"), trajectory("r2", "a", "d"), trajectory("r3", "b", "c")])
-    found = memory.suggest(["a", "b"], policy="procedural")
-    assert [(s.tool, s.support) for s in found] == [("c", 2), ("d", 1)]
-
-
 def test_a_conversation_in_chat_messages_can_be_asked_about_as_it_is(memory: Memory) -> None:
     memory.ingest([trajectory("r", "look", "buy")])
     messages = [{"role": "user", "content": "please help"}, *called("look", "look done")]
