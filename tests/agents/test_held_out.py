@@ -22,8 +22,7 @@ from tests.agents.made_up_repository import sessions
 from tests.agents.serving import serving
 from tests.agents.test_coding_advice import Hooks, taught  # noqa: F401
 from tests.agents.test_coding_advice import memory as coding_memory  # noqa: F401
-from tests.agents.test_guarded import TEXT
-from tests.agents.test_proxy import WISH
+from tests.agents.test_proxy import TEXT, WISH
 from tests.agents.test_proxy import memory as told_memory  # noqa: F401
 from tests.loopback import Loopback, completion
 from tests.runs import stored_run

@@ -11,10 +11,12 @@ import signal
 import socket
 import sqlite3
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import httpx2
 import pytest
 
 from hepm import Memory
+from hepm.agents.daemons import Daemons
 from hepm.agents.live_run import LiveRun
 from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns
@@ -402,3 +405,36 @@ def test_an_outcome_told_again_after_a_crash_between_store_and_journal_is_stored
     run = stored_run(memory, "s")
     assert run.outcome.success is True
     assert memory.totals().trajectories == 6
+
+
+# Calls that may hang
+
+HANGS = """
+import time
+from hepm.agents.daemons import Daemons
+
+daemons = Daemons(2, "hint")
+hanging = [daemons.submit(time.sleep, 600) for _ in range(5)]
+daemons.shutdown()
+"""
+
+
+def test_calls_that_hang_keep_no_process_from_ending() -> None:
+    began = time.monotonic()
+    assert subprocess.run([sys.executable, "-c", HANGS], timeout=60, check=False).returncode == 0
+    assert time.monotonic() - began < 30
+
+
+def test_a_call_gives_its_answer_or_its_error_and_one_cancelled_in_time_is_never_made() -> None:
+    daemons, may_go_on, made = Daemons(1, "hint"), threading.Event(), list[int]()
+    held = daemons.submit(may_go_on.wait)
+    waiting = daemons.submit(made.append, 1)
+    failing = daemons.submit(int, "x")
+    assert waiting.cancel()
+    may_go_on.set()
+    daemons.shutdown()
+    wait([held, failing])
+    assert held.result() is True
+    with pytest.raises(ValueError, match="invalid literal"):
+        failing.result()
+    assert made == []

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
+
+from benchmarks.papers import TABLES, TABLES_MADE, without_times
+from notebooks.sample_runs import bfcl
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "benchmarks/README.md").read_text("utf-8")
@@ -62,3 +70,56 @@ def test_every_benchmark_that_a_page_names_is_there() -> None:
             set(re.findall(r"benchmarks/[\w/]+\.py", page.read_text("utf-8"))) if page.name != "CHANGELOG.md" else set()
         )
         assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+# On a machine without a GPU
+
+
+@pytest.mark.soak
+def test_it_trains_a_ranker_and_a_model_within_its_time_and_adds_a_row_to_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "LOG.md"
+    log.write_text("# What was measured\n")
+    command = [sys.executable, "benchmarks/gpu.py", bfcl(), "--toy", "--minutes", "2", "--log", str(log)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2_000:]
+    *stages, row = done.stdout.splitlines()
+    assert [json.loads(stage)["stage"] for stage in stages] == ["read", "ranker", "GRPO"]
+    assert all(json.loads(stage)["seconds"] > 0 for stage in stages)
+    assert 1 <= json.loads(stages[2])["steps"] <= 2  # a busy machine ends it after the first
+    assert float(row.split("|")[-2]) < 120
+    assert log.read_text().splitlines()[-1] == row
+
+
+# The papers' tables
+
+
+def test_each_table_is_there_and_says_what_it_can_and_cannot_show() -> None:
+    for table in TABLES_MADE:
+        text = (TABLES / f"{table.name}.md").read_text("utf-8")
+        assert "```text" in text
+        assert f"**What this can show:** {table.shows}." in text
+        assert f"**What it cannot show:** {table.hides}." in text
+        # Rows that cannot differ are no rows.
+        assert "got the same hints" not in text
+
+
+def test_times_which_differ_run_by_run_are_in_no_table_that_is_committed() -> None:
+    printed = [
+        "     success   beside off",
+        "off    0.333",
+        "              memory",
+        "     turns        ms",
+        "off    3.0     0.450",
+        "success: a reward; memory ms: median of a turn; more",
+    ]
+    table = ["     success   beside off", "off    0.333", "", "     turns", "off    3.0", "success: a reward; more"]
+    assert without_times(printed) == table
+    for known in TABLES_MADE:
+        committed = (TABLES / f"{known.name}.md").read_text("utf-8").splitlines()
+        assert not any(line.endswith(" memory") for line in committed)
+
+
+def test_with_a_model_the_tables_are_those_of_hepm_papers() -> None:
+    command = [sys.executable, "-m", "benchmarks.papers", "--model", "m", "--only", "evolver", "--table", "99"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "EvolveR has no table 99: there are 1, 1-trained, 2" in done.stderr

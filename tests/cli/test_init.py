@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
+import hepm
 from hepm import Memory
 from hepm.cli.coding_agents import CODING_AGENTS
 from tests.agents.serving import serving
@@ -262,3 +263,35 @@ def test_a_missing_client_is_answered_with_the_clients_in_a_readable_line() -> N
 
 def test_a_missing_value_names_the_command_whose_help_says_more() -> None:
     assert "Try `hepm init --help`." in quick("init", "codex", "--scope").err
+
+
+# What stands beside the package
+
+ROOT = Path(__file__).parent.parent.parent
+PLUGIN = ROOT / "clients/claude-code"
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_the_plugin_has_the_hooks_and_the_server_that_hepm_init_writes(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert quick("init", "claude-code", "--write", "--mcp").code == 0
+    assert (PLUGIN / "hooks/hooks.json").read_text("utf-8") == Path(".claude/settings.json").read_text("utf-8")
+    assert (PLUGIN / ".mcp.json").read_text("utf-8") == Path(".mcp.json").read_text("utf-8")
+
+
+def test_the_marketplace_and_the_registry_name_this_package_in_its_version() -> None:
+    marketplace, plugin = read(ROOT / ".claude-plugin/marketplace.json"), read(PLUGIN / ".claude-plugin/plugin.json")
+    [listed] = marketplace["plugins"]
+    assert (ROOT / listed["source"]).samefile(PLUGIN)
+    assert (listed["name"], listed["description"]) == (plugin["name"], plugin["description"])
+    entry = read(ROOT / "server.json")
+    [package] = entry["packages"]
+    assert {plugin["version"], entry["version"], package["version"]} == {hepm.__version__}
+    assert f"<!-- mcp-name: {entry['name']} -->" in (ROOT / "README.md").read_text("utf-8")  # the owner's mark on PyPI
+    words = [argument["value"] for argument in package["packageArguments"]]
+    help = quick(*words, "--help")
+    assert help.code == 0
+    assert all(one["name"] in help.out for one in package["environmentVariables"])

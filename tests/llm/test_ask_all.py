@@ -10,9 +10,9 @@ from itertools import count
 import pytest
 
 from hepm.errors import AnswerError, BudgetSpentError
-from hepm.llm import Answered, Budget, Client, Failed, MemoryLedger, Question
-from tests.llm.conftest import lesson_question, text_question
-from tests.loopback import Loopback, Reply, Request, completion, error, refused
+from hepm.llm import Answered, Budget, Client, Failed, MemoryLedger, PaidAnswer, Prices, Question, Usage
+from tests.llm.conftest import LESSON, lesson_question, text_question
+from tests.loopback import Loopback, Reply, Request, completion, cut_off, error, refused
 
 
 def questions(number: int) -> list[Question[str]]:
@@ -115,3 +115,103 @@ def test_a_repair_beyond_the_budget_is_not_begun(server: Loopback, open_client: 
     assert isinstance(result, Failed)
     assert "the budget of 1 call is spent" in str(result.error)
     assert len(server.requests) == 1
+
+
+# What asking takes
+
+
+def test_the_budget_counts_tokens_calls_and_cost(server: Loopback, open_client: Callable[..., Client]):
+    server.replies = [completion("a", usage=(1000, 100, 400)), completion("b", usage=(10, 1)), refused()]
+    client = open_client(prices=Prices(2, 10, cached_input_usd=0.5))
+    client.ask(text_question("run-1"))
+    client.ask(text_question("run-1"))
+    client.ask(text_question("run-2", step="judge"))
+    list(client.ask_all([text_question("run-3")]))
+    total = client.budget.used
+    # 610 fresh at $2, 400 cached at $0.50 and 101 out at $10 a million; the refusal took 10 in and 5 out.
+    assert total.cost_usd == pytest.approx((610 * 2 + 400 * 0.5 + 101 * 10 + 10 * 2 + 5 * 10) / 1e6)
+    assert (total.calls, total.input_tokens, total.cached_input_tokens, total.output_tokens) == (3, 1020, 400, 106)
+    assert total.seconds > 0
+    assert client.budget.paid_before == 1
+
+
+@pytest.mark.parametrize(
+    ("usage", "paid_before", "line"),
+    [
+        (Usage(12, 34_120, 0, 2_310, 1, 0.0312), 3,
+         "12 calls, 34,120 tokens in, 2,310 out, $0.031 (3 answers were paid for before)"),
+        (Usage(1, 1, 0, 0, 1, None), 1, "1 call, 1 token in, 0 out (1 answer was paid for before)"),
+        (Usage(2, 50, 0, 7, 1, 0.0004), 0, "2 calls, 50 tokens in, 7 out, less than $0.001"),
+        (Usage(2, 50, 0, 7, 1, 1234.5, estimated=True), 0,
+         "2 calls, about 50 tokens in, about 7 out, about $1,234.500"),
+    ],
+)  # fmt: skip
+def test_the_budget_fits_on_one_line(usage: Usage, paid_before: int, line: str):
+    budget = Budget()
+    budget.used, budget.paid_before = usage, paid_before
+    assert budget.line() == line
+
+
+def test_a_budget_of_dollars_holds_for_several_clients_with_prices_of_their_own(
+    server: Loopback, open_client: Callable[..., Client]
+):
+    budget = Budget(cost_usd=0.01)
+    server.script = lambda _: completion(usage=(0, 100))
+    cheap = open_client(budget=budget, prices=Prices(0, 10))
+    dear = open_client(budget=budget, prices=Prices(0, 80))
+    asked = [text_question(f"run-{place}", max_output_tokens=100) for place in range(5)]
+    assert cheap.ask(asked[0]) == cheap.ask(asked[1]) == "ok"  # $0.001 each
+    assert dear.ask(asked[2]) == "ok"  # $0.008
+    with pytest.raises(BudgetSpentError, match=r"\$0\.010 has \$0\.000 left"):
+        cheap.ask(asked[3])
+
+
+# Answers that were paid for
+
+
+def test_an_answer_is_kept_with_its_subject_its_step_and_what_it_took(
+    server: Loopback, open_client: Callable[..., Client]
+):
+    server.replies = [completion("?", usage=(100, 10, 40)), completion(f"```json\n{LESSON}\n```", usage=(200, 20))]
+    ledger = MemoryLedger()
+    open_client(ledger=ledger, prices=Prices(1, 10)).ask(lesson_question())
+    [(key, kept)] = ledger.items()
+    assert key == lesson_question().key("small")
+    assert (kept.subject, kept.step, kept.text) == ("run-1", "distill", f"```json\n{LESSON}\n```")
+    usage = kept.usage
+    assert (usage.calls, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens) == (2, 300, 40, 30)
+    assert usage.cost_usd == pytest.approx((300 * 1 + 30 * 10) / 1e6)
+
+
+def test_the_same_question_to_another_client_costs_nothing(server: Loopback, open_client: Callable[..., Client]):
+    server.replies = [completion(LESSON, usage=(7, 8))]
+    ledger = MemoryLedger()
+    open_client(ledger=ledger).ask(lesson_question())
+    again = open_client(ledger=ledger)
+    [result] = again.ask_all([lesson_question()])
+    assert isinstance(result, Answered)
+    assert result.value.kind == "guiding"
+    assert (again.budget.used.calls, again.budget.paid_before) == (0, 1)
+    assert len(server.requests) == 1
+
+
+def test_answers_that_did_not_pass_are_not_kept(server: Loopback, open_client: Callable[..., Client]):
+    server.replies = [completion("?"), completion("?"), cut_off(LESSON)]
+    ledger = MemoryLedger()
+    client = open_client(ledger=ledger)
+    for _ in range(2):
+        with pytest.raises(AnswerError):
+            client.ask(lesson_question())
+    assert ledger == {}
+    assert client.budget.used.calls == 3
+
+
+def test_a_kept_answer_that_passes_no_longer_is_asked_for_again_and_replaced(
+    server: Loopback, open_client: Callable[..., Client]
+):
+    server.replies = [completion(LESSON)]
+    ledger = MemoryLedger()
+    key = lesson_question().key("small")
+    ledger.put(key, PaidAnswer("run-1", "distill", '{"text": "", "kind": "guiding", "score": 1}', Usage()))
+    assert open_client(ledger=ledger).ask(lesson_question()).text
+    assert ledger[key].text == LESSON

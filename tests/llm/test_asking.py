@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import pytest
 
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, InputError
-from hepm.llm import Client, Endpoint, Prices
+from hepm.llm import Client, Endpoint, Failed, MemoryLedger, Message, OfferedTool, Prices, Question, ToolsCalled
 from tests.llm.conftest import KEY, LESSON, Lesson, lesson_question, text_question
 from tests.loopback import Loopback, Reply, completion, cut_off, error, refused, tool_call
+from tests.loopback.requests import complaint_of
 
 
 def test_an_answer_comes_back_in_the_form_of_the_question(server: Loopback, client: Client):
@@ -178,3 +182,143 @@ def test_usage_that_makes_no_sense_is_estimated_instead(server: Loopback, client
     assert client.budget.used.estimated
     assert client.budget.used.calls == 4
     assert client.budget.used.output_tokens == 4 * 5  # 13 bytes
+
+
+# Tries
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+def test_what_may_pass_by_itself_is_tried_again(server: Loopback, client: Client, status: int):
+    server.replies = [error(status), error(status), completion("at last")]
+    assert client.ask(text_question()) == "at last"
+    assert len(server.requests) == 3
+    assert client.budget.used.calls == 1
+
+
+def test_the_wait_that_the_server_asks_for_is_kept(server: Loopback, client: Client):
+    server.replies = [error(429, "slow down", retry_after_s=1.0)]
+    assert client.ask(text_question()) == "ok"
+    first, second = server.requests
+    assert second.at_s - first.at_s >= 0.99
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (error(401, "Incorrect API key"), "does not take the key: Incorrect API key. Check OPENAI_API_KEY."),
+        (error(404, "The model `small` does not exist"), "knows no model 'small'"),
+        (error(400, "x", code="model_not_found"), "knows no model 'small'"),
+        (error(429, "You exceeded your quota", code="insufficient_quota"), "no money left"),
+        (error(429, "Come back tomorrow"), "takes no more requests for now: Come back tomorrow"),
+    ],
+)
+def test_what_would_fail_for_all_stops_everything_with_one_sentence(
+    server: Loopback, open_client: Callable[..., Client], reply: Reply, sentence: str
+):
+    server.script = lambda _: reply
+    with pytest.raises(EndpointRefusedError) as caught:
+        list(open_client(retries=1).ask_all((text_question(f"run-{number}") for number in range(1000)), concurrency=2))
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(server.requests) <= 6
+
+
+def test_a_403_after_good_answers_concerns_its_question_alone(server: Loopback, client: Client):
+    client.ask(text_question("run-0"))
+    server.replies = [error(403, "your input was flagged")]
+    one, other = client.ask_all([text_question("run-1"), text_question("run-2")], concurrency=1)
+    assert isinstance(one, Failed)
+    assert "flagged" in str(one.error)
+    assert not isinstance(other, Failed)
+
+
+# Forms
+
+
+class Kind(Enum):
+    GUIDING = "guiding"
+    CAUTIONARY = "cautionary"
+
+
+@dataclass(frozen=True)
+class Triple:
+    subject: str
+    title: str
+    default: str
+
+
+@dataclass(frozen=True)
+class Principle:
+    """A rule."""
+
+    kind: Kind
+    triples: tuple[Triple, ...]
+    first: Triple | None = None
+    note: str | None = None
+    number: int = 3
+
+
+@pytest.mark.parametrize("form", [Lesson, Principle])
+def test_the_schema_of_a_form_is_one_for_strict_output(form: type):
+    schema = Question("s", "u", (Message("user", "x"),), form).schema
+    assert schema is not None
+    assert complaint_of(schema) == ""
+    assert schema["type"] == "object"
+
+
+def test_equal_questions_have_equal_keys_and_step_subject_and_limit_make_no_difference():
+    key = lesson_question().key("small")
+    assert key == lesson_question().key("small")
+    assert key == replace(lesson_question(), step="learn", subject="run-9", max_output_tokens=9).key("small")
+
+
+def test_whatever_shapes_the_answer_makes_another_key():
+    question = lesson_question()
+    others = [
+        replace(question, messages=(Message("user", "x"),)),
+        replace(question, messages=(Message("user", "Be brief."), *question.messages[1:])),
+        replace(question, temperature=0.0),
+        replace(question, temperature=0.5),
+        Question("distill", "run-1", question.messages, str),
+        Question("distill", "run-1", question.messages, Principle),
+    ]
+    keys = {question.key("small"), question.key("large"), *(other.key("small") for other in others)}
+    assert len(keys) == 2 + len(others)
+
+
+def test_the_key_of_a_question_stays_what_it_is():
+    # Answers that were paid for lie under such keys: one that changes makes people pay again.
+    assert text_question("überall 你好 \ud800").key("small") == "949698fbd4dbfb874ff791e1412d27bd"
+    assert lesson_question(temperature=0.0).key("small") == "a31c574fd87916e19802e5c2a8714659"
+
+
+# Tools
+
+ONE = OfferedTool("ask_first", "Ask before you buy.")
+TWO = OfferedTool("wait", "Wait.")
+
+
+def choice(*tools: OfferedTool, **more: Any) -> Question[ToolsCalled]:
+    return Question(
+        "choose", "state", (Message("user", "Which apply?"),), ToolsCalled, tools=tools or (ONE, TWO), **more
+    )
+
+
+def test_the_tools_called_are_the_answer_in_the_order_of_the_calls(server: Loopback, client: Client):
+    server.replies = [completion(None, tool_calls=[("wait", {}), ("ask_first", {"x": 1}), ("other", {})])]
+    assert client.ask(choice()).names == ("wait", "ask_first", "other")
+    offered = server.requests[0].body["tools"]
+    assert [tool["function"]["name"] for tool in offered] == ["ask_first", "wait"]
+    assert "response_format" not in server.requests[0].body
+
+
+def test_a_choice_is_paid_for_once_and_other_tools_make_another_question(
+    server: Loopback, open_client: Callable[..., Client]
+):
+    ledger = MemoryLedger()
+    server.script = lambda _: completion(None, tool_calls=[("wait", {})])
+    asked = [choice(), choice(TWO, ONE), choice(ONE), choice(ONE, replace(TWO, description="Hurry."))]
+    for _ in range(2):
+        for question in asked:
+            assert open_client(ledger=ledger).ask(question).names == ("wait",)
+    assert len(server.requests) == 4
