@@ -39,7 +39,7 @@ def world(request: pytest.FixtureRequest) -> World:
     return request.param
 
 
-def tasks(world: World, number: int = 200) -> list[Task]:
+def tasks(world: World, number: int = 120) -> list[Task]:
     return [world.task(str(n)) for n in range(number)]
 
 
@@ -205,8 +205,8 @@ def test_the_script_prints_one_line_about_every_arm() -> None:
 @pytest.mark.parametrize(("case", "sessions"), [("harm a lot", SOON), ("harm, .9", SESSIONS)])
 def test_where_hints_harm_silence_comes_into_force_with_a_tenth_held_out(case: str, sessions: int) -> None:
     rates = CASES[case]
-    found = [stream(rates, drawn, Random(seed), holdout=0.1, control=rates[0]) for seed in range(20)]
-    assert sum(one.in_force[sessions - 1] == SILENT for one in found) >= 16
+    found = [stream(rates, drawn, Random(seed), holdout=0.1, control=rates[0]) for seed in range(10)]
+    assert sum(one.in_force[sessions - 1] == SILENT for one in found) >= 8
 
 
 def test_where_lessons_harm_at_each_level_nearly_all_sessions_are_held_out_once_it_is_known() -> None:

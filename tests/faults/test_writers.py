@@ -91,7 +91,7 @@ def test_processes_that_make_the_same_store_at_the_same_moment_all_open_it(tmp_p
         for opener in openers:
             assert opener.stdout is not None
             assert opener.stdout.readline() == "ready\n"
-        for number in range(12):
+        for number in range(6):
             moment = time.time() + 0.01
             for opener in openers:
                 assert opener.stdin is not None
@@ -108,7 +108,7 @@ def test_processes_that_make_the_same_store_at_the_same_moment_all_open_it(tmp_p
 
 
 def test_suggestions_never_fail_while_another_thread_ingests(tmp_path: Path) -> None:
-    files = write_files(tmp_path / "runs", files=25, runs=20)
+    files = write_files(tmp_path / "runs", files=12, runs=20)
     with Memory.open(tmp_path / "busy.hepm", poll_s=0.01, speak="weighed") as memory:
         memory.ingest(files[0])
         failures: list[BaseException] = []

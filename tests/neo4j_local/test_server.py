@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import stat
 import subprocess
 import sys
@@ -52,16 +51,6 @@ def test_a_started_server_answers_and_tells_where(local: LocalServer):
         "password_file": str(folder_of(local) / "password"),
         "ports": {"bolt": local.status().bolt_port, "http": local.status().http_port},
     }
-
-
-def test_browser_is_served(local: LocalServer):
-    port = local.status().http_port
-    assert port is not None
-    with socket.create_connection(("127.0.0.1", port)) as client:
-        client.sendall(b"GET /browser/ HTTP/1.0\r\n\r\n")
-        answer = client.makefile("rb").read()
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert b"<title>Neo4j Browser</title>" in answer
 
 
 def test_start_on_a_running_server_says_so_and_leaves_it(local: LocalServer):
