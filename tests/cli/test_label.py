@@ -237,11 +237,8 @@ def test_a_command_that_may_take_long_says_on_a_terminal_what_it_does(store: Pat
 
 
 def test_results_that_are_printed_while_a_bar_is_drawn_go_into_the_pipe(store: Path) -> None:
-    store.with_name("hepm.toml").write_text("outcome_by = []\n", "utf-8")
-    write(store.with_name("open.jsonl"), [worked("good", PASSED)])
-    assert quick("ingest", "open.jsonl", "--store", "store.hepm", cwd=store.parent).code == 0
     out, seen = at_a_terminal(store.parent, "label", "--by", "tests", "--dry-run", "--store", "store.hepm")
-    assert out.startswith("good: success by tests\n1 run would be labelled")
+    assert out.startswith("bad: failure by tests\ngood: success by tests\n2 runs would be labelled")
     assert b"runs looked at" in seen
 
 

@@ -6,21 +6,22 @@ import contextlib
 import random
 import re
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import neo4j
 import pytest
 
-from hepm import Memory
+from hepm import Memory, Trajectory
 from hepm.cypher import NamedQuery, question, questions
 from hepm.cypher.engines import Projection, ask_server
 from hepm.cypher.model import Result
 from hepm.errors import QueryError
 from hepm.graph.open_store import open_store
 from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.sqlite.projection import model_tables, open_copy
-from tests.cypher.engines import clear_server, comparable, fresh, load_server
+from hepm.graph.sqlite.projection import open_copy
+from tests.cypher.engines import clear_server, comparable, fresh
 from tests.cypher.remembered import (
     BY_QUESTION,
     DO_NOT_RETURN,
@@ -38,12 +39,18 @@ PAGE_ON_PICTURES = Path(__file__).parents[2] / "docs" / "use/browser.md"
 
 
 class Engines:
-    """The same memory in both engines: in an embedded copy, and on the server by plain statements."""
+    """The same memories, by namespace, in both engines: in an embedded copy, and in the store on a server."""
 
-    def __init__(self, store: SQLiteStore, driver: neo4j.Driver, database: str) -> None:
-        self._store, self._driver, self._database = store, driver, database
-        self.copy: Projection = open_copy(store)
-        load_server(driver, database, model_tables(store))
+    def __init__(self, file: Path, runs: Mapping[str, list[Trajectory]], driver: neo4j.Driver, at: Neo4jServer) -> None:
+        self._driver, self._database, login = driver, at.database, (at.username, at.password)
+        with Memory.open(file) as memory, Memory.open(at.uri, auth=login) as there:
+            for namespace, one in product(runs, (memory, there)):
+                one.ingest(runs[namespace], namespace=namespace)
+        self.store = SQLiteStore(file)
+        with contextlib.closing(open_store(at.uri, auth=login)) as server:
+            for namespace, store in product(runs, (self.store, server)):
+                learn(store, namespace)
+        self.copy: Projection = open_copy(self.store)
 
     def embedded(self, name: str, values: Mapping[str, Any]) -> Result:
         return self.copy.ask(questions()[name].embedded, questions()[name].values(values))
@@ -56,8 +63,8 @@ class Engines:
 
     def __exit__(self, *_: object) -> None:
         self.copy.close()
-        clear_server(self._driver, self._database, self._store.namespaces())
-        self._store.close()
+        clear_server(self._driver, self._database, self.store.namespaces())
+        self.store.close()
 
 
 def values_of(q: NamedQuery, namespace: str, **known: Any) -> dict[str, Any]:
@@ -65,9 +72,8 @@ def values_of(q: NamedQuery, namespace: str, **known: Any) -> dict[str, Any]:
     return {p.name: known[p.name] for p in q.parameters if p.name in known}
 
 
-def in_order(result: Result, namespace: str = "") -> list[str]:
-    rows = [repr(tuple(comparable(value) for value in row)) for row in result.rows]
-    return [row.replace(namespace, "NAMESPACE") if namespace else row for row in rows]
+def in_order(result: Result) -> list[str]:
+    return [repr(tuple(comparable(value) for value in row)) for row in result.rows]
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +81,8 @@ def in_a_shop(
     driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Engines, str]]:
     file, namespace = tmp_path_factory.mktemp("shop") / "shop.hepm", fresh("shop")
-    with Memory.open(file) as memory:
-        for name in (namespace, "another"):
-            memory.ingest(shop(), namespace=name)
-    store = SQLiteStore(file)
-    for name in (namespace, "another"):
-        learn(store, name)
-    with Engines(store, driver, neo4j_server.database) as engines:
+    runs = dict.fromkeys((namespace, fresh("another")), shop())
+    with Engines(file, runs, driver, neo4j_server) as engines:
         yield engines, namespace
 
 
@@ -101,28 +102,16 @@ def test_each_header_names_exactly_the_parameters_of_both_bodies():
 
 
 def test_each_question_gives_the_columns_of_its_header_and_the_same_rows_from_every_store(
-    in_a_shop: tuple[Engines, str], driver: neo4j.Driver, neo4j_server: Neo4jServer
+    in_a_shop: tuple[Engines, str],
 ):
     engines, namespace = in_a_shop
-    by_store = fresh("shop-store")
-    login = (neo4j_server.username, neo4j_server.password)
-    with Memory.open(neo4j_server.uri, auth=login) as memory:
-        memory.ingest(shop(), namespace=by_store)
-    with contextlib.closing(open_store(neo4j_server.uri, auth=login)) as server:
-        learn(server, by_store)
-    try:
-        for q in questions().values():
-            found = engines.embedded(q.name, values_of(q, namespace))
-            (header,) = re.findall(r"// Returns: (.*)", q.text)
-            assert found.columns == tuple(part.split()[0] for part in header.split(",")), q.name
-            assert found.rows, f"{q.name}: a question without an answer tests nothing: give the shop what it asks for"
-            for there in (namespace, by_store):
-                kept = engines.server(q.name, values_of(q, there))
-                assert kept.columns == found.columns
-                assert in_order(kept, there) == in_order(found, namespace), q.name
-            assert engines.embedded(q.name, values_of(q, "nowhere")).rows == (), q.name
-    finally:
-        clear_server(driver, neo4j_server.database, [by_store])
+    for q in questions().values():
+        found, kept = (ask(q.name, values_of(q, namespace)) for ask in (engines.embedded, engines.server))
+        (header,) = re.findall(r"// Returns: (.*)", q.text)
+        assert kept.columns == found.columns == tuple(part.split()[0] for part in header.split(",")), q.name
+        assert found.rows, f"{q.name}: a question without an answer tests nothing: give the shop what it asks for"
+        assert in_order(kept) == in_order(found), q.name
+        assert engines.embedded(q.name, values_of(q, "nowhere")).rows == (), q.name
 
 
 @pytest.mark.parametrize("graphs", [3, pytest.param(8, marks=pytest.mark.exhaustive)])
@@ -130,16 +119,11 @@ def test_both_engines_answer_alike_on_random_memories(
     driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path: Path, graphs: int
 ):
     names = {fresh(f"random-{seed}"): random.Random(seed) for seed in range(graphs)}
-    with Memory.open(tmp_path / "random.hepm") as memory:
-        for name, chance in names.items():
-            memory.ingest(random_shop(chance), namespace=name)
-    store = SQLiteStore(tmp_path / "random.hepm")
-    for name in names:
-        learn(store, name)
+    runs = {name: random_shop(chance) for name, chance in names.items()}
     answered: set[str] = set()
-    with Engines(store, driver, neo4j_server.database) as engines:
+    with Engines(tmp_path / "random.hepm", runs, driver, neo4j_server) as engines:
         for name, chance in names.items():
-            called = sorted(tool.name for tool in store.tools(namespace=name) if tool.calls)
+            called = sorted(tool.name for tool in engines.store.tools(namespace=name) if tool.calls)
             for _ in range(2):
                 drawn = {key: chance.choice(called) for key in ("tool", "after")}
                 drawn["from"], drawn["to"] = chance.sample([*called, "<START>"], 2)
