@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from statistics import fmean
 from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
@@ -26,6 +27,7 @@ from hepm.graph.delta import (
     words_of,
 )
 from hepm.graph.rows import RunRow
+from hepm.text import FUNCTION_WORDS
 from hepm.types import RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName, with_result
 
 _log = logging.getLogger("hepm")
@@ -39,6 +41,12 @@ SINCE: Final = "<SINCE>"
 ENDED: Final = "<ENDED>"
 """Source of the fact that the last call ended in an error; of conditions alone, as only decisions at one place are
 compared."""
+_ALIKE: Final = 0.12
+"""Share of the words of two requests that both have, from which on they may be one. Among runs of τ-bench and τ²-bench
+with one task id, it keeps 94 % of the pairs of one customer's together and parts 89 % of the others."""
+_FIRST: Final = 3  # wordings of a group that others are compared with
+_IDEOGRAPHS: Final = "\u2e80"
+_NO_WORDS: Final = frozenset[str]()
 _WRITERS: Final = {USER_SPOKE: "user", AGENT_SPOKE: "agent"}
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -241,6 +249,49 @@ def set_families(runs: Sequence[LabelledRun]) -> None:
         run.family = " ".join(sorted(run.words))
         if run.task and (runs_of_task[run.task_key] > 1 or not run.family):
             run.family = run.task_key
+
+
+def by_family(runs: Iterable[LabelledRun]) -> dict[str, list[LabelledRun]]:
+    """Runs by their family; apart, where requests are not alike: two benchmarks may give two tasks one id."""
+    families: defaultdict[str, list[LabelledRun]] = defaultdict(list)
+    for run in runs:
+        families[run.family].append(run)
+    alike: dict[str, list[LabelledRun]] = {}
+    for family, members in families.items():
+        first_of = _first_wordings(members)
+        # A run without a request is of any of them, if there are several.
+        if len(set(first_of.values()) - {_NO_WORDS}) < 2:
+            alike[family] = members
+            continue
+        for run in members:
+            words = sorted(first_of[_terms(run)])
+            alike.setdefault(f"{family}: {' '.join(words)}", []).append(run)
+    return alike
+
+
+def _first_wordings(runs: Iterable[LabelledRun]) -> dict[frozenset[str], frozenset[str]]:
+    """Of each wording of requests, the first one that it is like; wordings of most runs come first."""
+    times = Counter(map(_terms, runs))
+    groups: dict[frozenset[str], list[frozenset[str]]] = {}
+    first_of: dict[frozenset[str], frozenset[str]] = {}
+    for words in sorted(times, key=lambda words: (-times[words], sorted(words))):
+        alike = {first: fmean(shared(words, other) for other in group[:_FIRST]) for first, group in groups.items()}
+        first = max(alike, key=lambda first: alike[first], default=words)
+        if alike.get(first, 0.0) < _ALIKE:
+            first = words
+        groups.setdefault(first, []).append(words)
+        first_of[words] = first
+    return first_of
+
+
+def _terms(run: LabelledRun) -> frozenset[str]:
+    """What requests are compared by: words, and signs of languages that put no spaces between words."""
+    return (run.words - FUNCTION_WORDS) | {sign for sign in run.request if sign >= _IDEOGRAPHS}
+
+
+def shared(words: frozenset[str], others: frozenset[str]) -> float:
+    """The share of some words and others that is among both, in [0, 1]."""
+    return len(words & others) / max(len(words | others), 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from hepm.evidence.decisions import (
     FactName,
     FactNumbers,
     LabelledRun,
+    by_family,
 )
 from hepm.evidence.facts import FactTest, TestedRows, tests_of
 from hepm.evidence.learning import MOST_DECISIONS, set_cases, spread
@@ -241,9 +242,9 @@ def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
         runs: As `rules_of`, which sets their families.
     """
     decisions_at: defaultdict[tuple[str, CallPlace], list[Decision]] = defaultdict(list)
-    for run in runs:
-        for decision in run.decisions:
-            decisions_at[run.family, decision.place].append(decision)
+    for family, members in by_family(runs).items():
+        for decision in chain.from_iterable(run.decisions for run in members):
+            decisions_at[family, decision.place].append(decision)
     for (family, place), decisions in decisions_at.items():
         by_tool = runs_by_tool(decisions)
         better = max(by_tool, key=lambda tool: (by_tool[tool].least, tool))

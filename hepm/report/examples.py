@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from typing import Final, Self
 
-from hepm.evidence.decisions import CallPlace, LabelledRun
+from hepm.evidence.decisions import CallPlace, LabelledRun, shared
 from hepm.evidence.rules import ToolRule
 from hepm.graph.delta import words_of
 from hepm.graph.rows import RunAbout
@@ -81,19 +81,14 @@ def _part_charged(run: LabelledRun, place: CallPlace, tool: ToolName) -> float:
     return max(here, default=0.0) / max(most, _LEAST)
 
 
-def shared_words(one: RunAbout, other: RunAbout) -> float:
-    """The share of the words of two requests that both have, in [0, 1]; those that say nothing are left out."""
-    words, others = words_of(one.request) - FUNCTION_WORDS, words_of(other.request) - FUNCTION_WORDS
-    return len(words & others) / max(len(words | others), 1)
-
-
 def put_alike_first(failed: list[RunAbout], worked: list[RunAbout]) -> None:
     """Put a run of each side first, of one task if there are such, else with requests that share most words."""
 
     def likeness(pair: tuple[RunAbout, RunAbout]) -> tuple[bool, bool, bool, float]:
         one, other = pair
         same_task = bool(one.task) and one.task == other.task
-        return bool(other.success), one.environment == other.environment, same_task, shared_words(one, other)
+        words, others = (words_of(run.request) - FUNCTION_WORDS for run in pair)
+        return bool(other.success), one.environment == other.environment, same_task, shared(words, others)
 
     if failed and worked:
         first, counterpart = max(product(failed, worked), key=likeness)

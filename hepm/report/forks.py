@@ -26,7 +26,6 @@ from hepm.report.examples import (
     charged_ids,
     put_alike_first,
     runs_to_show,
-    shared_words,
     step_of,
 )
 from hepm.report.latest import readable_runs
@@ -39,7 +38,6 @@ SURELY_LOST: Final = 1
 MOST_NAMED: Final = 5
 """Models or environments that a fork names."""
 _REPEATED: Final = 0.8  # share of a fork's lost runs that are another one's, from which on it says nothing new
-_ALIKE: Final = 0.05  # words that requests of one task share on average, as a share of all that they have
 _OTHERS: Final = 2  # tools that worked there, named where none stands out
 _FEWEST_OTHERS: Final = 3  # runs in which such a tool worked
 
@@ -126,7 +124,6 @@ def forks_of(
         named.update(charged_ids(rule), *[rule.runs[tool].worked[:LOOKED_AT] for tool in rule.alternative])
     about = store.about_runs(sorted(named), namespace=namespace)
     by_id = {run.id: run for run in runs}
-    kept = [rule for rule in kept if not rule.family or _is_of_one_task(rule, about)]
     shown = [_shown(rule, about, by_id) for rule in kept]
     read: dict[str, Trajectory] = {}
     if runs:
@@ -172,16 +169,6 @@ def _together(rules: Iterable[ToolRule]) -> list[ToolRule]:
         if first is not rule and not rule.better:
             kept[key] = first._replace(worse=tuple(worse))
     return list(kept.values())
-
-
-def _is_of_one_task(rule: ToolRule, about: Mapping[str, RunAbout]) -> bool:
-    """Whether requests of both sides are alike: two benchmarks, or versions of one, may give two tasks one id."""
-    worked = [about[id] for id in rule.runs[rule.better].worked[:LOOKED_AT] if id in about]
-    shared: list[float] = []
-    for id in charged_ids(rule)[:LOOKED_AT]:
-        if id in about and about[id].request:
-            shared += [shared_words(about[id], other) for other in worked if other.request]
-    return not shared or sum(shared) >= _ALIKE * len(shared)
 
 
 def _shown(

@@ -141,11 +141,12 @@ def report_of(
     tools = tool_rows(tool_remarks(store, namespace=namespace))
     waste = waste_rows(latest, labelled, principles)
     spoken = receipts_of(uplift, store.trial_sessions(namespace=namespace), latest, mirror)
+    of_compared = ""
+    if len(labelled) < totals.successes + totals.failures:
+        of_compared = f"in the {count_of(len(labelled), 'run')} that were compared"
     sections = [
-        ReportSection("Requests that fail", "", hard_requests(labelled, store, namespace=namespace)),
-        ReportSection(
-            WASTE, f"in the {count_of(len(latest), 'run')} stored last", waste_rows(latest, labelled, principles)
-        ),
+        ReportSection("Requests that fail", of_compared, hard_requests(labelled, store, namespace=namespace)),
+        ReportSection(WASTE, f"in the {count_of(len(latest), 'run')} stored last", waste),
         ReportSection("Tools", "errors are counted in runs whose records say which calls failed", tools),
         ReportSection(SPOKEN, "", spoken),
         ReportSection("What to tell the agent", "--write AGENTS.md writes these lines", list(map(ReportRow, advice))),

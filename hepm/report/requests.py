@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from hepm.evidence.decisions import LabelledRun
+from hepm.evidence.decisions import LabelledRun, by_family
 from hepm.graph.store import Store
 from hepm.report.examples import SHOWN_RUNS, ShownRun
 from hepm.report.forks import task_in_words
 from hepm.report.rows import ReportRow
-from hepm.text import FUNCTION_WORDS, count_of, percent
+from hepm.text import FUNCTION_WORDS, count_of, cut, on_one_line, percent
 from hepm.types import ToolName
 
 FEWEST: Final = 3
@@ -23,6 +23,7 @@ NEVER_BY_CHANCE: Final = 0.1
 """Chance up to which a task that no run solved is one: four runs of which half would fail, not three."""
 MOST_KINDS: Final = 10
 _WORDS: Final = 4  # that name a task
+_REQUEST_CHARS: Final = 60
 _SAME: Final = 0.8  # share of the requests of a word that another one has, from which on both name one kind
 _TRIED: Final = 6  # tools that tell what was tried
 
@@ -30,14 +31,6 @@ _TRIED: Final = 6  # tools that tell what was tried
 _Families: TypeAlias = Mapping[str, Sequence[LabelledRun]]
 _Kind: TypeAlias = tuple[tuple[str, ...], Sequence[LabelledRun]]
 """Words that requests have in common, and their runs."""
-
-
-def by_family(runs: Iterable[LabelledRun]) -> _Families:
-    """Runs by their family (see `hepm.evidence.decisions.set_families`)."""
-    families: defaultdict[str, list[LabelledRun]] = defaultdict(list)
-    for run in runs:
-        families[run.family].append(run)
-    return families
 
 
 def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) -> list[ReportRow]:
@@ -50,10 +43,10 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     kinds = list(_failing_words(families))
     named: set[str] = set()
     for _, members in kinds:
-        named.update(run.family for run in members)
+        named.update(run.id for run in members)
     all_lost = _lost(runs)
     for words, members in _failing_tasks(families, all_lost, len(runs)):
-        if members[0].family not in named:
+        if members[0].id not in named:
             kinds.append((words, members))
     found: list[tuple[float, tuple[str, ...], ReportRow]] = []
     for words, members in kinds:
@@ -67,12 +60,12 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
         about = store.about_runs(lost[-SHOWN_RUNS:], namespace=namespace)
         shown = list(map(ShownRun.of, about.values()))
         counts = {"failed": len(lost), "runs": len(members), "others": others}
-        row = ReportRow(_name_of(words, members), text, tried, shown, counts=counts)
+        row = ReportRow(_name_of(words, members, families), text, tried, shown, counts=counts)
         found.append((others * len(members) - len(lost), words, row))
     return [row for *_, row in sorted(found, key=lambda one: one[:2])[:MOST_KINDS]]
 
 
-def _name_of(words: Iterable[str], runs: Iterable[LabelledRun]) -> str:
+def _name_of(words: Iterable[str], runs: Sequence[LabelledRun], families: _Families) -> str:
     """Such as 'requests that say "baggage" or "insurance"', 'one request ("lamp", "broken")', or "task 7 of retail"."""
     quoted = " or ".join(f'"{word}"' for word in words)
     tasks = {(run.task, run.environment) for run in runs}
@@ -83,6 +76,9 @@ def _name_of(words: Iterable[str], runs: Iterable[LabelledRun]) -> str:
         # Its words together are those of others, too.
         return f"one request ({quoted.replace(' or ', ', ')})"
     named = task_in_words(task, environment)
+    if runs[0].family not in families:
+        request = on_one_line(cut(runs[0].request, _REQUEST_CHARS))
+        return f'{named}, requests such as "{request}"' if request else f"{named}, runs without a request"
     if quoted:
         return f"{named} ({quoted})"
     return named

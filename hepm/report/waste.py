@@ -9,14 +9,13 @@ from itertools import chain
 from typing import Final, TypeAlias
 
 from hepm.evidence.chance import RARE
-from hepm.evidence.decisions import LabelledRun
+from hepm.evidence.decisions import LabelledRun, by_family
 from hepm.experience.lessons import SOLVED_BY, Principle
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.ingest.call_errors import errors_of
 from hepm.ingest.transitions import request_of
 from hepm.llm.usage import estimate_tokens
 from hepm.report.examples import REQUEST_CHARS, SHOWN_RUNS, ShownRun
-from hepm.report.requests import by_family
 from hepm.report.rows import ReportRow
 from hepm.text import count_of, cut, on_one_line
 from hepm.types import ToolCall, ToolName, Trajectory

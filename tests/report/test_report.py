@@ -357,6 +357,43 @@ def test_a_task_is_never_solved_only_if_chance_hardly_explains_it(tmp_path: Path
     assert ("task hard of shop" in found) is (lost == 5)
 
 
+def test_runs_of_one_task_id_with_requests_that_are_not_alike_share_no_row(tmp_path: Path) -> None:
+    flight = ("change my flight to Boston", "I would like to change a flight to Boston", "flight to Boston, change it")
+    lamp = ("return the broken lamp", "please take my broken lamp in return", "a broken lamp: return it")
+    runs = [trajectory(f"o{n}", "look", success=n % 2 == 0, task=f"other {n % 5}", goal="find it") for n in range(30)]
+    runs += [trajectory(f"f{n}", "look", success=False, task="22", goal=flight[n % 3]) for n in range(6)]
+    runs += [trajectory(f"l{n}", "look", task="22", goal=lamp[n % 3]) for n in range(6)]
+    (row,) = rows_of(report_of(tmp_path, *runs), "Requests that fail")
+    assert row.lines[0].startswith(
+        'task 22 of shop, requests such as "change my flight to Boston": never solved in 6 runs'
+    )
+
+
+def test_no_fork_of_a_task_pools_requests_that_are_not_alike(tmp_path: Path) -> None:
+    def asked(number: int, tool: str, goal: str) -> Trajectory:
+        return trajectory(f"{tool} {number}", "look", tool, success=tool == "wait", task="22", goal=goal)
+
+    def families(folder: str, worked: str) -> list[str]:
+        runs = [asked(number, "refund", "return the broken lamp") for number in range(12)]
+        runs += [asked(number, "wait", worked) for number in range(12)]
+        with Memory.open(tmp_path / folder) as memory:
+            memory.ingest(runs)
+            return [rule.family for rule in memory.evidence().rules() if rule.family]
+
+    assert families("alike", "please return that broken lamp") == ["shop/22"]
+    assert families("apart", "change my flight to Boston") == []
+
+
+def test_requests_of_a_part_of_the_runs_are_said_to_be_of_that_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hepm.evidence.upkeep.MOST_CALLS", 60)
+    runs = [trajectory(f"r{n}", "look", "buy", success=n % 3 > 0, task=f"t{n % 4}") for n in range(60)]
+    runs += [trajectory(f"l{n}", "look", success=False, task="hard", goal="mend the lamp") for n in range(9)]
+    headings = [line for line in report_lines(report_of(tmp_path, *runs)) if line.startswith("Requests")]
+    assert headings == ["Requests that fail (in the 38 runs that were compared)"]
+
+
 def test_errors_of_a_tool_are_counted_in_runs_whose_records_tell_of_them(tmp_path: Path) -> None:
     runs = [with_calls(f"known {n}", ToolCall("pay", {}, "no card", error=n < 4)) for n in range(8)]
     runs += [with_calls(f"unknown {n}", ToolCall("pay", {}, "no card")) for n in range(92)]
