@@ -26,7 +26,7 @@ from hepm.evidence.decisions import (
     facts_of_calls,
 )
 from hepm.text import FUNCTION_WORDS
-from hepm.types import PRESENT, RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, ToolName
+from hepm.types import DATE, FIRST_DAY, NOW, PRESENT, RESULTS_OF, SAID, SAID_LAST, START, TIME, USER, Facts, ToolName
 
 _THERE: Final = 0.5  # the limit of a value or a word: 1 where it is there
 _MOST_LIMITS: Final = 16  # numbers that one fact is compared with
@@ -34,6 +34,9 @@ _MOST_DATES: Final = 6  # the same of dates, which rarely decide
 _FEWEST_FAMILIES: Final = 3
 """Families on each side of a test, where a place has many: what tells two tasks apart says nothing of a third."""
 _MANY_FAMILIES: Final = 8
+_SPLIT: Final = 1.0  # nats that a split costs
+_BY_CHANCE: Final = 0.5  # nats that a useless split gains for each label but one
+_HOURS_BELOW: Final = 2  # days, below which a difference of two times is said in hours
 _VALUE: Final = re.compile(r"(?<=[=~]).*", re.DOTALL)  # "shipped" of "status=shipped"
 _NUMBER_OF_ONE: Final = re.compile(r"(?:^|[_.-])(?i:id|number)$|[a-z](?:I[dD]|Number)$")  # "repository.id", "prNumber"
 MOST_WORDS: Final = 8
@@ -53,11 +56,25 @@ class FactTest(NamedTuple):
     fact: str
     above: float
     others: tuple[str, ...] = ()
+    than: FactName | None = None
 
     def holds(self, known: Facts) -> bool:
         """Whether it is true of what is known."""
         of_source = known.get(self.source, _NOTHING)
+        if self.than is not None:
+            other = known.get(self.than.source, _NOTHING)
+            if self.fact not in of_source or self.than.fact not in other:
+                return False
+            return of_source[self.fact] - other[self.than.fact] > self.above
         return any(fact in of_source and of_source[fact] > self.above for fact in (self.fact, *self.others))
+
+    @property
+    def names(self) -> list[FactName]:
+        """The facts that it asks for."""
+        names = [FactName(self.source, fact) for fact in (self.fact, *self.others)]
+        if self.than is not None:
+            names.append(self.than)
+        return names
 
     @property
     def telling(self) -> FactTest:
@@ -72,6 +89,8 @@ class FactTest(NamedTuple):
 
     def asks_about_called(self, known: Facts) -> bool:
         """Whether it does not ask for the result of a tool that was not called."""
+        if self.than is not None:
+            return all(fact in known.get(source, _NOTHING) for source, fact in self.names)
         return self.source.startswith("<") or self.source.removeprefix(RESULTS_OF) in known
 
     def sentence(self, known: Facts) -> str:
@@ -81,7 +100,8 @@ class FactTest(NamedTuple):
         if holds and self.others:
             word = max((fact for fact in (self.fact, *self.others) if fact in of_source), key=len)
             return self._replace(fact=word).in_words(holds=True)
-        if holds or self.source in (CALLED, BEFORE, SINCE, USER) or "~" in self.fact or self.fact.endswith(PRESENT):
+        is_plain = self.than is not None or "~" in self.fact or self.fact.endswith(PRESENT)
+        if holds or is_plain or self.source in (CALLED, BEFORE, SINCE, USER):
             return self.in_words(holds=holds)
         if "=" in self.fact:
             key = self.fact.partition("=")[0]
@@ -112,6 +132,24 @@ class FactTest(NamedTuple):
             key, _, value = self.fact.partition("=")
             return f"{self._says(holds)} {key or 'the result'} is {value}"
         return f"{self._number_says} {self._limit_in_words(holds=holds)}"
+
+    def _than_in_words(self, than: FactName, *, holds: bool) -> str:
+        other = FactTest(*than, 0.0)._name
+        if than.source in _SPEAKERS:
+            other = f"{other} that {_SPEAKERS[than.source]} says"
+        elif than.source not in (self.source, NOW):
+            other = f"{other} of {than.source}"
+        if not self._is_date:
+            return f"{'above' if holds else 'at most'} {other}"
+        if not self.above:
+            return f"{'' if holds else 'not '}after {other}"
+        # More than three days after; or, of negative limits, at most three days before.
+        most, side = "at most", "after"
+        if (self.above > 0) == holds:
+            most = "more than"
+        if self.above < 0:
+            side = "before"
+        return f"{most} {_days_in_words(abs(self.above))} {side} {other}"
 
     def _says(self, holds: bool) -> str:
         tool = self.source.removeprefix(RESULTS_OF)
@@ -153,6 +191,8 @@ class FactTest(NamedTuple):
         return f"{self.fact} {was} more than {most} times"
 
     def _limit_in_words(self, *, holds: bool) -> str:
+        if self.than is not None:
+            return self._than_in_words(self.than, holds=holds)
         if self.above == -0.5:  # the limit that `_limits` sets below a least value of 0
             return "0 or more" if holds else "below 0"
         if self.fact.endswith("[]"):  # a whole number, whose limit lies half-way between two
@@ -166,11 +206,11 @@ class FactTest(NamedTuple):
 
     @property
     def _is_date(self) -> bool:
-        return self.fact.endswith("@")
+        return self.fact.endswith(DATE)
 
     def _amount(self, value: float) -> str:
         if self._is_date:  # of the middle of two dates the earlier day
-            return str(date(1970, 1, 1) + timedelta(days=math.floor(value)))
+            return str(date(1970, 1, 1) + timedelta(days=FIRST_DAY + math.floor(value)))
         return f"{value:g}"
 
     @property
@@ -181,6 +221,8 @@ class FactTest(NamedTuple):
 
     @property
     def _number_says(self) -> str:
+        if self.source == NOW:
+            return f"{self._name} is"
         if self.fact == "#":
             return f"{self._name} that {self._says(True)} is"
         return f"{self._says(True)} {self._name} is"
@@ -188,10 +230,12 @@ class FactTest(NamedTuple):
     @property
     def _name(self) -> str:
         """The number in words: "items[]" is how many items a list has, and "[]" how many the result has."""
+        if self.source == NOW:
+            return "now"
         if self.fact == "#":
             return "the largest number"
         if not self.fact.endswith("[]"):
-            return self.fact.removesuffix("@") or "the result"
+            return self.fact.rstrip(DATE) or "the result"
         return f"the number of {self.fact.removesuffix('[]') or 'items'}"
 
     @property
@@ -210,7 +254,13 @@ class FactTest(NamedTuple):
         if _NUMBER_OF_ONE.search(self.fact) and not self.source.startswith("<"):
             return False
         named = self.fact.partition("=")[0]
-        return self.source in (CALLED, SINCE) or re.split("[.~]", named)[-1].removesuffix("@") not in FUNCTION_WORDS
+        return self.source in (CALLED, SINCE) or re.split("[.~]", named)[-1].rstrip(DATE) not in FUNCTION_WORDS
+
+
+def _days_in_words(days: float) -> str:
+    if days < _HOURS_BELOW:
+        return f"{days * 24:.3g} hours"
+    return f"{days:.3g} days"
 
 
 class Questions:
@@ -226,11 +276,16 @@ class Questions:
         self.others = frozenset(others)
         self.users: list[int] = []
         self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
+        self._comparisons: list[tuple[int, FactTest]] = []
         for number, test in enumerate(tests):
             if test.source == USER:
                 self.users.append(number)
-            for fact in (test.fact, *test.others):
-                self._by_fact.setdefault(test.source, {}).setdefault(fact, []).append((number, test.above))
+            for source, fact in test.names:
+                asked = self._by_fact.setdefault(source, {}).setdefault(fact, [])
+                if test.than is None:
+                    asked.append((number, test.above))
+            if test.than is not None:
+                self._comparisons.append((number, test))
 
     def is_unlike_all(self, source: str, facts: Facts) -> bool:
         """Whether a tool's result is known, and has not one of the facts asked, as hardly any result before."""
@@ -247,6 +302,8 @@ class Questions:
             for fact in asked.keys() & known.keys():
                 for number, above in asked[fact]:
                     true_F[number] |= known[fact] > above
+        for number, test in self._comparisons:
+            true_F[number] = test.holds(facts)
         return true_F
 
 
@@ -254,9 +311,9 @@ def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision],
     """These tests, and of which tools results without any of the facts that they ask were known before decisions."""
     asked: defaultdict[str, set[int]] = defaultdict(set)
     for test in tests:
-        if not test.source.startswith("<"):
-            for fact in (test.fact, *test.others):
-                asked[test.source].add(numbers[FactName(test.source, fact)])
+        for name in test.names:
+            if not name.source.startswith("<"):
+                asked[name.source].add(numbers[name])
     names = list(numbers)
     source_of: dict[int, str] = {}  # of a result without any, by the identity of its segment; "" of all others
     found = Counter[str]()
@@ -274,22 +331,32 @@ def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision],
     return Questions(tests, [source for source, times in found.items() if times >= _FEWEST_OTHERS])
 
 
-def _entries(decisions: Sequence[Decision], numbers: FactNumbers) -> tuple[NDArray[np.intp], IntArray, Float32Array]:
-    """What was known before decisions: the row of the decision, the number of the fact, its value; shapes (E,)."""
-    rows: list[NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
-    facts: list[IntArray] = [np.zeros(0, dtype=np.int32)]
-    values: list[Float32Array] = [np.zeros(0, dtype=np.float32)]
-    for row, decision in enumerate(decisions):
-        segments = list(decision.known)
-        for source, of_source in facts_of_calls(decision.past, decision.flags, decision.run.user).items():
-            segments.append(numbers.segment(source, of_source))
-        known = 0
-        for segment in segments:
-            facts.append(segment.fact_F)
-            values.append(segment.value_F)
-            known += len(segment.fact_F)
-        rows.append(np.full(known, row))
-    return np.concatenate(rows), np.concatenate(facts), np.concatenate(values)
+class KnownFacts(NamedTuple):
+    """What was known before N decisions: the row of the decision, the number of the fact, its value; shapes (E,)."""
+
+    decisions: Sequence[Decision]
+    names: Sequence[FactName]
+    row_E: NDArray[np.intp]
+    fact_E: IntArray
+    value_E: Float32Array
+
+    @classmethod
+    def of(cls, decisions: Sequence[Decision], numbers: FactNumbers) -> KnownFacts:
+        """Of decisions whose facts have these numbers."""
+        rows: list[NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
+        facts: list[IntArray] = [np.zeros(0, dtype=np.int32)]
+        values: list[Float32Array] = [np.zeros(0, dtype=np.float32)]
+        for row, decision in enumerate(decisions):
+            segments = list(decision.known)
+            for source, of_source in facts_of_calls(decision.past, decision.flags, decision.run.user).items():
+                segments.append(numbers.segment(source, of_source))
+            known = 0
+            for segment in segments:
+                facts.append(segment.fact_F)
+                values.append(segment.value_F)
+                known += len(segment.fact_F)
+            rows.append(np.full(known, row))
+        return cls(decisions, list(numbers), np.concatenate(rows), np.concatenate(facts), np.concatenate(values))
 
 
 class TestedRows(NamedTuple):
@@ -300,8 +367,7 @@ class TestedRows(NamedTuple):
 
 
 def tests_of(
-    decisions: Sequence[Decision],
-    numbers: FactNumbers,
+    known: KnownFacts,
     family_N: NDArray[np.intp],
     *,
     fewest: int,
@@ -312,11 +378,9 @@ def tests_of(
     Args:
         keep: Which tests are wanted.
     """
-    row_E, fact_E, value_E = _entries(decisions, numbers)
-    names = list(numbers)
-    count = len(decisions)
-    order = np.lexsort((row_E, fact_E))
-    row_E, fact_E, value_E = row_E[order], fact_E[order], value_E[order]
+    count = len(known.decisions)
+    order = np.lexsort((known.row_E, known.fact_E))
+    row_E, fact_E, value_E = known.row_E[order], known.fact_E[order], known.value_E[order]
     starts = np.flatnonzero(np.append(True, np.diff(fact_E) != 0))
     ends = np.append(starts[1:], len(fact_E))
     tests: list[FactTest] = []
@@ -324,9 +388,11 @@ def tests_of(
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         if end - start < fewest:
             continue
-        name = names[int(fact_E[start])]
+        name = known.names[int(fact_E[start])]
+        if name.fact.endswith(TIME):  # when a run was made says nothing of the next
+            continue
         rows, values = row_E[start:end], value_E[start:end]
-        for limit in _limits(name, values):
+        for limit in limits(name, values):
             column = np.zeros(count, dtype=np.bool_)
             column[rows[values > limit]] = True
             test = FactTest(*name, limit)
@@ -338,19 +404,19 @@ def tests_of(
     true_FN = np.array(columns)
     kept = _in_several_families(true_FN, family_N)
     true_FN = true_FN[kept]
-    last_tools = {decision.place.tool for decision in decisions}
+    last_tools = {decision.place.tool for decision in known.decisions}
     chosen = _distinct([tests[test] for test in kept], true_FN, last_tools)
     return TestedRows(tuple(chosen), np.ascontiguousarray(true_FN[list(chosen.values())].T))
 
 
-def _limits(name: FactName, value_X: Float32Array) -> list[float]:
+def limits(name: FactName, value_X: Float32Array) -> list[float]:
     """What the values of a fact are compared with: numbers half-way between them, spread evenly over them."""
     if name.presence:
         return [_THERE]
     distinct = np.unique(value_X)
     between = (distinct[1:] + distinct[:-1]) / 2
     most = _MOST_LIMITS
-    if name.fact.endswith("@"):
+    if name.fact.endswith(DATE):
         most = _MOST_DATES
     if len(between) > most:
         quantiles = np.quantile(value_X, np.linspace(0, 1, most + 2)[1:-1])
@@ -406,3 +472,29 @@ def counts_by(true_NF: BoolArray, group_N: NDArray[np.integer]) -> NDArray[np.in
     starts = np.flatnonzero(np.append(True, np.diff(group_N[order_N]) != 0))
     # Not `@`: on busy cores the threads of a BLAS wait for each other.
     return np.add.reduceat(true_NF[order_N], starts, axis=0, dtype=np.intp)
+
+
+def gains(true_NF: BoolArray, label_N: NDArray[np.integer], known_NF: BoolArray | None = None) -> NDArray[np.float64]:
+    """Nats that each test tells about the labels, shape (F,), of all rows or of those where its answer is known."""
+    yes_FC = counts_by(true_NF, label_N).T
+    total_FC = np.unique(label_N, return_counts=True)[1][None]
+    if known_NF is not None:
+        total_FC = counts_by(known_NF, label_N).T
+    return _within(yes_FC) + _within(total_FC - yes_FC) - _within(total_FC)
+
+
+def _within(counts_FC: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Σ n ln n of the labels, less N ln N of all."""
+    return _information(counts_FC) - _information(counts_FC.sum(axis=1, keepdims=True))
+
+
+def _information(counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Σ n ln n over the last axis."""
+    precise = counts.astype(np.float64)
+    # 0 ln 0 is 0: the floor only keeps the logarithm finite.
+    return (precise * np.log(np.maximum(precise, 1e-9))).sum(axis=-1)
+
+
+def cost_of_test(tests: int, labels: int) -> float:
+    """Nats that the best of some tests must tell: their choice, a split, and what chance gains for each label."""
+    return math.log(tests) + _SPLIT + _BY_CHANCE * (labels - 1)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.chance import Chance
-from hepm.evidence.decisions import CallPlace
+from hepm.evidence.decisions import CallPlace, FactName
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.facts import FactTest, Questions
 from hepm.evidence.nearest import Requests
@@ -28,7 +28,7 @@ from hepm.evidence.rules import RunsOf, ToolRule
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 11
+FORMAT: Final = 12
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 _ARRAYS: Final[Mapping[str, Callable[[PlaceEvidence], NDArray[Any]]]] = {
     "forest_test": lambda known: known.forest.test_M,
@@ -159,11 +159,16 @@ def read_kept_rules(file: Path) -> KeptRules | None:
         return None
 
 
+def _test(kept: Sequence[Any]) -> FactTest:
+    source, fact, above, others, than = kept
+    return FactTest(source, fact, above, tuple(others), than and FactName(*than))
+
+
 def _rule(kept: Sequence[Any]) -> ToolRule:
     place, conditions, better, worse, runs, family, part = kept
     tests: list[tuple[FactTest, bool]] = []
-    for (source, fact, above, others), true in conditions:
-        tests.append((FactTest(source, fact, above, tuple(others)), true))
+    for test, true in conditions:
+        tests.append((_test(test), true))
     by_tool = {tool: RunsOf(*map(tuple, of_tool)) for tool, of_tool in runs.items()}
     return ToolRule(CallPlace(*place), tuple(tests), better, tuple(worse), by_tool, family, part)
 
@@ -197,8 +202,7 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
     for about, of_place in zip(texts["places"], zip(*columns, strict=True), strict=True):
         tool, failed, seen, tools, tests, other_results = about
         forest_test, forest_after, small_test, small_after, *rows = of_place
-        of_tests = [FactTest(source, fact, above, tuple(others)) for source, fact, above, others in tests]
-        asked = Questions(of_tests, other_results)
+        asked = Questions(list(map(_test, tests)), other_results)
         forest, small = Nodes(forest_test, forest_after), Nodes(small_test, small_after)
         places[CallPlace(tool, failed)] = PlaceEvidence(seen, tuple(tools), asked, forest, small, *rows)
     ids, words, named, calls = zip(*texts["runs"], strict=True)

@@ -19,8 +19,18 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from hepm.evidence.compared import with_comparisons
 from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, Float32Array, IntArray
-from hepm.evidence.facts import FactTest, Questions, TestedRows, counts_by, tests_of, with_other_results
+from hepm.evidence.facts import (
+    FactTest,
+    KnownFacts,
+    Questions,
+    TestedRows,
+    cost_of_test,
+    gains,
+    tests_of,
+    with_other_results,
+)
 from hepm.types import RESULTS_OF, USER, Facts, ToolName
 
 TREES: Final = 32
@@ -37,9 +47,8 @@ _FEWEST_IN_LEAF: Final = 2
 _FEWEST_IN_SMALL: Final = 3
 _FEWEST_DRAWN: Final = 6  # decisions below which a tree is grown from all
 _SHARE: Final = 150  # of n decisions, a test is true and false of at least n / 150
-_SPLIT_COST: Final = 1.0  # nats that a split costs, beside the choice of its test and what chance gains for each label
-_BY_CHANCE: Final = 0.5  # nats that a useless split gains for each label but one
-_RARE: Final = 3  # decisions with one label, below which it is put together with others
+RARE_LABEL: Final = 3
+"""Decisions with one label, below which it is put together with others."""
 # How often a family is drawn for a tree, by the cumulative probabilities of a Poisson distribution with mean 1.
 _DRAWS: Final = np.array([0.3679, 0.7358, 0.9197, 0.9810])
 _MOST_COUNTS: Final = 4_000_000  # counts held at once while trees grow
@@ -224,8 +233,10 @@ def grow(
     def is_of_place(test: FactTest) -> bool:
         return test.source == last or not test.source.startswith(RESULTS_OF)
 
-    found = tests_of(decisions, numbers, instance_N, fewest=fewest, keep=is_of_place)
+    known = KnownFacts.of(decisions, numbers)
+    found = tests_of(known, instance_N, fewest=fewest, keep=is_of_place)
     found = best_tests(found, label_N)
+    found = with_comparisons(found, known, label_N, instance_N, fewest=fewest, keep=is_of_place)
     drawn_NT = _drawn(families.tolist())[family_N]
     drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
     forest = _grow_forest(found.true_NF, label_N, 2 * len(tools), drawn_NT)
@@ -265,23 +276,6 @@ def best_tests(found: TestedRows, label_N: NDArray[np.integer]) -> TestedRows:
     return TestedRows(tuple(found.tests[test] for test in chosen), np.ascontiguousarray(found.true_NF[:, best]))
 
 
-def gains(true_NF: BoolArray, label_N: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Nats that each test tells about the labels of all rows together, shape (F,)."""
-    yes_FC = counts_by(true_NF, label_N).T
-    total_C = np.unique(label_N, return_counts=True)[1]
-    no_FC = total_C - yes_FC
-    within_F = _information(yes_FC) - _information(yes_FC.sum(axis=1, keepdims=True))
-    within_F += _information(no_FC) - _information(no_FC.sum(axis=1, keepdims=True))
-    return within_F - _information(total_C[None]) + _information(total_C.sum(keepdims=True)[None])
-
-
-def _information(counts: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Σ n ln n over the last axis."""
-    precise = counts.astype(np.float64)
-    # 0 ln 0 is 0: the floor only keeps the logarithm finite.
-    return (precise * np.log(np.maximum(precise, 1e-9))).sum(axis=-1)
-
-
 def grow_small(true_NF: BoolArray, label_N: NDArray[np.integer], *, deepest: int = DEEPEST_SMALL) -> Nodes:
     """One tree by information gain, each of whose splits pays for its description.
 
@@ -316,14 +310,13 @@ def _paying_test(true_NF: BoolArray, label_N: NDArray[np.integer]) -> int:
     if not tests or len(labels) < 2:
         return -1
     # Rare labels of a kind count as one: they end in lost, or in won.
-    merged_C = np.where(count_C < _RARE, -1 - labels % 2, labels)
+    merged_C = np.where(count_C < RARE_LABEL, -1 - labels % 2, labels)
     merged_N = merged_C[label_N]
     yes_F = true_NF.sum(axis=0)
     gain_F = gains(true_NF, merged_N)
     gain_F[(yes_F < _FEWEST_IN_SMALL) | (len(true_NF) - yes_F < _FEWEST_IN_SMALL)] = -1
     best = int(np.argmax(gain_F.round(6)))
-    by_chance = _BY_CHANCE * (len(np.unique(merged_N)) - 1)
-    if gain_F[best] < np.log(tests) + _SPLIT_COST + by_chance:
+    if gain_F[best] < cost_of_test(tests, len(np.unique(merged_N))):
         return -1
     return best
 

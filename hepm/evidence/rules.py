@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.chance import MOST_DETOURS, RARE
+from hepm.evidence.compared import with_comparisons
 from hepm.evidence.decisions import (
     CALLED,
     ENDED,
@@ -30,7 +31,7 @@ from hepm.evidence.decisions import (
     LabelledRun,
     by_family,
 )
-from hepm.evidence.facts import FactTest, TestedRows, tests_of
+from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, tests_of
 from hepm.evidence.learning import MOST_DECISIONS, set_cases, spread
 from hepm.evidence.place import best_tests, grow_small
 from hepm.graph.delta import USER_SPOKE
@@ -549,9 +550,13 @@ class _AtPlace:
     def _tests_in(self, family_N: NDArray[np.intp]) -> TestedRows:
         # Tests that fewer decisions meet are not tried: they cost time and decide little.
         fewest = max(FEWEST, len(self._rows) // 100)
-        found = tests_of(self._rows, self._numbers, family_N, fewest=fewest, keep=_reads_well)
+        known = KnownFacts.of(self._rows, self._numbers)
+        found = tests_of(known, family_N, fewest=fewest, keep=_reads_well)
         tool_N = np.unique([row.tools[0] for row in self._rows], return_inverse=True)[1]
-        return best_tests(found, 2 * tool_N + self._well_N)
+        label_N = 2 * tool_N + self._well_N
+        best = best_tests(found, label_N)
+        instance_N = np.unique([row.run.instance for row in self._rows], return_inverse=True)[1]
+        return with_comparisons(best, known, label_N, instance_N, fewest=fewest, keep=_reads_well)
 
     def _narrowed(self, among_N: BoolArray, right_N: BoolArray) -> _Path:
         """What the decisions where a rule is right have in common; [] if runs of other families do not bear it out.
@@ -608,11 +613,10 @@ class _AtPlace:
 
     def _is_known(self, test: FactTest, row: Decision) -> bool:
         """Whether what a test asks about was returned before a decision: a result, or in it a number."""
-        name = FactName(test.source, test.fact)
-        if name.presence or test.source.startswith("<"):
+        numbers = [self._numbers[name] for name in test.names if not (name.presence or name.source.startswith("<"))]
+        if not numbers:
             return _has_result(test, row)
-        number = self._numbers[name]
-        return any(number in segment.fact_F for segment in row.known)
+        return all(any(number in segment.fact_F for segment in row.known) for number in numbers)
 
     def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
         """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""

@@ -18,9 +18,12 @@ from hepm.experience.transcript import listed
 from hepm.types import SAID, START, USER, Facts, ToolName
 
 _PLAIN: Final = re.compile(r"[\w<>.-]+")
-# 'not get_order: total > 200'; a name with blanks or colons is quoted as JSON.
+_NAME: Final = r'"(?:[^"\\]|\\.)*"|(?!").+?'
+# 'not get_order: total > 200' and 'get_order: total > 0.0 above get_account: balance'; a name with blanks or colons is
+# quoted as JSON.
 _RECORD: Final = re.compile(
-    r'(?P<denied>not )?(?P<source>"(?:[^"\\]|\\.)*"|(?!").+?): (?P<fact>.+?)(?: > (?P<above>-?[\d.]+(?:e[+-]?\d+)?))?',
+    rf"(?P<denied>not )?(?P<source>{_NAME}): (?P<fact>.+?)"
+    rf"(?: > (?P<above>-?[\d.]+(?:e[+-]?\d+)?)(?: above (?P<than>{_NAME}): (?P<than_fact>.+))?)?",
     re.DOTALL,
 )
 _PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there, which counts 1
@@ -39,10 +42,10 @@ class FactCondition(NamedTuple):
         """Whether it is met; what is denied must be known: a number, who the user is, what a called tool returned."""
         if self.true:
             return self.test.holds(known)
-        source, fact, *_ = self.test
-        missing = source == USER and USER not in known
-        if source != CALLED and not FactName(source, fact).presence:
-            missing = fact not in known.get(source, {})
+        missing = self.test.source == USER and USER not in known
+        for name in self.test.names:
+            if name.source != CALLED and not name.presence:
+                missing = missing or name.fact not in known.get(name.source, {})
         return not (missing or self.test.is_unknown(known) or self.test.holds(known))
 
     def __str__(self) -> str:
@@ -52,16 +55,15 @@ class FactCondition(NamedTuple):
     @property
     def record(self) -> str:
         """As a store keeps it: "get_order: status=shipped", "not <CALLED>: refund", "get_return: amount > 200"."""
-        source, fact, above, _ = self.test
-        name = source
-        if not _PLAIN.fullmatch(source):
-            name = json.dumps(source, ensure_ascii=False)
+        test = self.test
         # The limit of a value that is there goes without saying, unless the fact itself reads like one with a limit.
         limit = ""
-        if above != _PRESENT or " > " in fact:
-            limit = f" > {above!r}"
+        if test.above != _PRESENT or " > " in test.fact:
+            limit = f" > {test.above!r}"
+        if test.than is not None:
+            limit = f" > {test.above!r} above {_quoted(test.than.source)}: {test.than.fact}"
         negation = "" if self.true else "not "
-        return f"{negation}{name}: {fact}{limit}"
+        return f"{negation}{_quoted(test.source)}: {test.fact}{limit}"
 
     @classmethod
     def read(cls, record: str) -> FactCondition:
@@ -69,10 +71,23 @@ class FactCondition(NamedTuple):
         read = _RECORD.fullmatch(record)
         if read is None:
             raise ValueError(f"{record!r} is no condition: write `tool: key=value` or `tool: key > number`")
-        denied, source, fact, above = read.groups()
-        if source.startswith('"'):
-            source = json.loads(source)
-        return cls(FactTest(source, fact, _PRESENT if above is None else float(above)), not denied)
+        denied, source, fact, above, other, other_fact = read.groups()
+        than = None
+        if other:
+            than = FactName(_unquoted(other), other_fact)
+        return cls(FactTest(_unquoted(source), fact, _PRESENT if above is None else float(above), (), than), not denied)
+
+
+def _quoted(source: str) -> str:
+    if _PLAIN.fullmatch(source):
+        return source
+    return json.dumps(source, ensure_ascii=False)
+
+
+def _unquoted(source: str) -> str:
+    if source.startswith('"'):
+        return json.loads(source)
+    return source
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,15 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import date
 from functools import lru_cache
 from itertools import groupby, islice
 from typing import Final
 from xml.etree import ElementTree
 
-from hepm.ingest.fields import as_text
+from hepm.ingest.fields import as_text, unix_time
 from hepm.ingest.formats.parts import result_text
 from hepm.text import CUT, FUNCTION_WORDS, cut_off
-from hepm.types import JSON, PRESENT
+from hepm.types import DATE, FIRST_DAY, JSON, PRESENT, TIME
 
 MOST_FACTS: Final = 100
 """Facts of one result, or words of one message, that are kept: the first ones."""
@@ -48,7 +47,11 @@ _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _AMOUNT: Final = r"(?<![\w.:/-])(-?\d{1,6}(?:\.\d{1,6})?)"
 _COUNTING: Final = re.compile(rf"{_AMOUNT} ?%? ([^\W\d_]{{3,}})")
 _NAMED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.:/-]*\d)")
-_MONEY: Final = re.compile(r"[$€£] ?(\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,2})?(?!\d)")
+# "$1,250", "Net EUR 31.481,21": with the word before it.
+_MONEY: Final = re.compile(
+    r"(?:(?<![^\W\d_])([^\W\d_]{3,})[*:= ]{1,3})?(?:[$€£]|\b(?:EUR|USD|GBP|CHF|JPY|INR|AUD|CAD|SEK|PLN)) ?"
+    r"((?:\d{1,3}(?:[.,]\d{3})+|\d{1,9})(?:[.,]\d{1,2})?)(?![.,]?\d)"
+)
 # A number in a text of its own: "31.5 kg", "$1,250.00", "EUR 12", "30 days", "85%".
 _QUANTITY: Final = re.compile(
     r"(?:[$€£]|[A-Z]{3} )? ?(-?\d{1,3}(?:,\d{3})+|-?\d{1,6})(\.\d{1,6})?(?: ?(?:%|[^\W\d_]{1,3}|[a-z]{4,12}))?"
@@ -58,6 +61,7 @@ _AGE: Final = re.compile(
     r"(?<![\w.,:-])(\d{1,4}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?) ago"
 )
 _AGO: Final = "ago"
+_SUM: Final = "sum"  # of money, without a word before it
 _MINUTES: Final[Mapping[str, float]] = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10080}
 # What an item of a list is named by: "cpu_percent", "p99_ms" or "Monday", but no id.
 _ITEM: Final = re.compile(r"(?=.{2,30}$)[^\W\d]+(?:(?:[ ./-]\d{0,2}|\d{1,2})[^\W\d]+)*\d?")
@@ -79,7 +83,8 @@ _PERSONAL: Final = re.compile(
     r"(?i)(?:^|[._\[\]])(?:(?:first|last|full|middle|given|family|sur|user)[ _]?name|e?mail|phone|street|address\d?"
     r"|dob|birth[ _]?da(?:y|te)|date[ _]of[ _]birth)$"
 )
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")  # without a time of day: that is when something was written, as a rule
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(?::[\d:.]+)?(?:Z|[+-]\d\d:?\d\d)?)?")
+_TODAY: Final = re.compile(rf"(?i:\b(?:now|today|date|current|time)\b)[^\n.]{{0,40}}?(?<!\d)({_DATE.pattern})")
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
     {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
@@ -135,8 +140,8 @@ def facts_of_result(result: str) -> Mapping[str, float]:
 
     A name with "=" is a value, one with "~" a word of a text of three words or more, one with `PRESENT` says that there
     is a text; all have the number 1. Other names are numbers: of the result, of what a text counts ("12 passed"), the
-    length of a list, minutes ("7d ago"), or with "@" a date in days since 1970. Other values with two digits in a row
-    are left out. What items of a list say counts for all of them ("events[].state"), for the last one
+    length of a list, minutes ("7d ago"), or with `DATE` or `TIME` a date or a time in days. Other values with two
+    digits in a row are left out. What items of a list say counts for all of them ("events[].state"), for the last one
     ("events[last].state"), and for each that has a name ("[cpu_percent].now").
     """
     text = result.strip()
@@ -151,9 +156,28 @@ def facts_of_message(text: str) -> Mapping[str, float]:
     """The words of a message, and as "#" the largest number that it counts ("250 boxes") or sum of money in it."""
     start = text[:KEPT_CHARS]
     amounts = [number for _, number in islice(_numbers(start), _MOST_NUMBERS)]
-    amounts += [float(whole.replace(",", "") + cents) for whole, cents in _MONEY.findall(start)]
+    amounts += [_amount(digits) for _, digits in _MONEY.findall(start)]
     facts = [("#", max(amounts))] if amounts else []
     return _first([*facts, *((f"~{word}", 1) for word in _words(text))])
+
+
+@lru_cache(maxsize=256)
+def facts_of_instructions(text: str) -> Mapping[str, float]:
+    """The date or time that it is, where a system prompt says so."""
+    facts: dict[str, float] = {}
+    for today in _TODAY.finditer(text[:_PARSED_CHARS]):
+        for _, days in _dates(today[1]):
+            facts.setdefault(TIME, days)
+    return facts
+
+
+def _dates(text: str) -> Iterator[tuple[str, float]]:
+    """A date or a time with its mark, in days; none of a day that is in no calendar, or another text."""
+    when = _DATE.fullmatch(text)
+    if when is not None:
+        seconds = unix_time(text)
+        if seconds is not None:
+            yield TIME if when["time"] else DATE, seconds / 86_400 - FIRST_DAY
 
 
 def _first(facts: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -383,6 +407,10 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
     if _PERSONAL.search(path):
         yield from present
         return
+    if _DATE.fullmatch(text.strip()):
+        yield from ((f"{path}{mark}", days) for mark, days in _dates(text.strip()))
+        yield from present
+        return
     if len(text) >= _SHORT:
         yield from present
         shown = text[:KEPT_CHARS]
@@ -394,10 +422,7 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
     text = text.strip()
     age = _AGE.fullmatch(text)
     quantity, code = _QUANTITY.fullmatch(text), _CODE.fullmatch(text)
-    if _DATE.fullmatch(text):
-        with suppress(ValueError):  # no day of the calendar
-            yield f"{path}@", (date.fromisoformat(text) - date(1970, 1, 1)).days
-    elif age is not None:
+    if age is not None:
         yield _below(path, _AGO), int(age[1]) * _MINUTES[age[2][0]]
     elif quantity is not None and not _BARE_ID.fullmatch(text):
         yield path or "value", float(quantity[1].replace(",", "") + (quantity[2] or ""))
@@ -420,6 +445,16 @@ def _numbers(text: str) -> Iterator[tuple[str, float]]:
             yield word.lower(), float(number)
     for word, number in _NAMED.findall(text):
         yield word.lower(), float(number)
+    for word, digits in _MONEY.findall(text):
+        yield word.lower() or _SUM, _amount(digits)
+
+
+def _amount(digits: str) -> float:
+    """The number that is written with points or commas; a last one with two digits or one after it is the decimal."""
+    whole, mark, cents = digits.replace(",", ".").rpartition(".")
+    if mark and len(cents) < 3:
+        return float(f"{whole.replace('.', '')}.{cents}")
+    return float(digits.replace(",", "").replace(".", ""))
 
 
 def _words(text: str) -> list[str]:

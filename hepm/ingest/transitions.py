@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Final
 
 from hepm import types
-from hepm.ingest.facts import facts_of_message, facts_of_result, shorter_result
+from hepm.ingest.facts import facts_of_instructions, facts_of_message, facts_of_result, shorter_result
 from hepm.types import (
+    NOW,
     SAID,
     SAID_LAST,
     START,
@@ -94,6 +95,10 @@ class AgentState:
             self._calls_before_user = len(self.history)
             self._own_summary = ""
             self._hear(facts_of_message(user_text))
+        elif turn.text and turn.role == "system":
+            now = facts_of_instructions(turn.text)
+            if now:
+                self.facts, self.learned = {**self.facts, NOW: now}, {**self.learned, NOW: now}
         elif turn.text and turn.role == "assistant":
             # A text beside calls is no message to the user.
             self._agent_spoke = self._agent_spoke or not (tools or turn.refused)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from hepm.evidence import facts
-from hepm.evidence.decisions import BEFORE, CALLED, SINCE, Decision
-from hepm.evidence.facts import FactTest, Questions, counts_by
+from hepm.evidence.decisions import BEFORE, CALLED, SINCE, Decision, FactName
+from hepm.evidence.facts import FactTest, KnownFacts, Questions, counts_by
 from hepm.evidence.upkeep import RunSample
-from hepm.types import SAID, SAID_LAST, START, USER, Trajectory
+from hepm.experience.conditions import FactCondition
+from hepm.types import NOW, SAID, SAID_LAST, START, TIME, USER, Facts, Trajectory
 from tests.evidence.remembered import filled, sample_of, told
 
 SENTENCES = [
@@ -24,8 +25,8 @@ SENTENCES = [
     (FactTest("order", "total", 200.0), {}, "order does not say total is above 200"),
     (FactTest("order", "items[]", 1.5), {"items[]": 2}, "order says the number of items is 2 or more"),
     (FactTest("order", "total", -0.5), {"total": 0}, "order says total is 0 or more"),
-    (FactTest("order", "due@", 20_650.5), {"due@": 20_700}, "order says due is after 2026-07-16"),
-    (FactTest("order", "due@", 20_650.5), {"due@": 20_000}, "order says due is 2024-10-04, not after 2026-07-16"),
+    (FactTest("order", "due@", 2_388.5), {"due@": 2_438}, "order says due is after 2026-07-16"),
+    (FactTest("order", "due@", 2_388.5), {"due@": 1_738}, "order says due is 2024-10-04, not after 2026-07-16"),
     (FactTest(SAID, "#", 100.5), {"#": 250}, "the largest number that the user says is above 100.5"),
     (FactTest("read_log", "~timeout", 0.5), {}, 'read_log does not say "timeout"'),
     (FactTest(SAID, "~refund", 0.5), {"~refund": 1}, 'the user says "refund"'),
@@ -41,6 +42,38 @@ SENTENCES = [
     (FactTest(USER, "=ana", 0.5), {"=ana": 1}, "the user is ana"),
     (FactTest(USER, "=ana", 0.5), {"=ben": 1}, "the user is not ana"),
 ]
+
+
+LIMIT, MADE = FactName("policy", "limit"), FactName("order", "made@@")
+COMPARISONS = [
+    (FactTest("order", "total", 0.0, than=FactName("order", "paid")), "order says total is above paid"),
+    (FactTest("order", "total", 0.0, than=LIMIT), "order says total is above limit of policy"),
+    (FactTest(SAID, "#", 0.0, than=LIMIT), "the largest number that the user says is above limit of policy"),
+    (FactTest("order", "due@", 0.0, than=MADE), "order says due is after made"),
+    (FactTest("order", "due@", 3.0, than=MADE), "order says due is more than 3 days after made"),
+    (FactTest("order", "due@", -3.0, than=MADE), "order says due is at most 3 days before made"),
+    (FactTest(NOW, TIME, 1.5, than=MADE), "now is more than 36 hours after made of order"),
+]
+
+
+@pytest.mark.parametrize(("test", "sentence"), COMPARISONS)
+def test_a_comparison_reads_as_a_plain_sentence_and_is_read_from_its_record(test: FactTest, sentence: str) -> None:
+    assert test.in_words(holds=True) == sentence
+    for condition in (FactCondition(test), FactCondition(test, true=False)):
+        assert FactCondition.read(condition.record) == condition
+
+
+def test_what_is_not_above_is_said_only_where_both_numbers_are_known() -> None:
+    test = FactTest("order", "total", 0.0, than=LIMIT)
+    known: Facts = {"order": {"total": 90.0}, "policy": {"limit": 100.0}}
+    assert (test.holds(known), test.asks_about_called(known)) == (False, True)
+    assert test.sentence(known) == "order says total is at most limit of policy"
+    denied = FactCondition(test, true=False)
+    assert denied.holds(known)
+    for source in known:
+        unknown = {**known, source: {"other": 1.0}}
+        answers = test.holds(unknown), test.asks_about_called(unknown), denied.holds(unknown)
+        assert answers == (False, False, False)
 
 
 def test_an_answer_reads_as_a_plain_sentence() -> None:
@@ -82,7 +115,9 @@ def asked(
     runs = [told(f"r{n}", ("look", result), ("close", "done")) for n, result in enumerate(results)]
     with filled(folder, runs) as memory:
         sample = sample_of(memory)
-        found = facts.tests_of(after_look(sample), sample.numbers, np.array(families), fewest=fewest, keep=bool)
+        found = facts.tests_of(
+            KnownFacts.of(after_look(sample), sample.numbers), np.array(families), fewest=fewest, keep=bool
+        )
     return {(test.source, test.fact) for test in found.tests}, found.true_NF
 
 
@@ -117,7 +152,9 @@ def test_of_tests_that_are_true_of_the_same_decisions_one_is_kept_that_of_the_la
 
     with filled(tmp_path, [run(number) for number in range(12)]) as memory:
         sample = sample_of(memory)
-        found = facts.tests_of(after_look(sample), sample.numbers, np.zeros(12, dtype=np.intp), fewest=2, keep=bool)
+        found = facts.tests_of(
+            KnownFacts.of(after_look(sample), sample.numbers), np.zeros(12, dtype=np.intp), fewest=2, keep=bool
+        )
     assert {test.source for test in found.tests} == {"look"}
     assert len({json.dumps(column) for column in found.true_NF.T.tolist()}) == len(found.tests)
 
@@ -127,5 +164,7 @@ def test_a_number_is_compared_half_way_between_two_that_occurred(tmp_path: Path)
     runs = [told(f"r{n}", ("look", result), ("close", "done")) for n, result in enumerate(results)]
     with filled(tmp_path, runs) as memory:
         sample = sample_of(memory)
-        found = facts.tests_of(after_look(sample), sample.numbers, np.zeros(6, dtype=np.intp), fewest=2, keep=bool)
+        found = facts.tests_of(
+            KnownFacts.of(after_look(sample), sample.numbers), np.zeros(6, dtype=np.intp), fewest=2, keep=bool
+        )
     assert [test.above for test in found.tests if test.fact == "total"] == [25.0]

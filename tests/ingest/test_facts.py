@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.ingest.facts import KEPT_CHARS, MOST_FACTS, facts_of_message, facts_of_result, shorter_result
+from hepm.ingest.facts import (
+    KEPT_CHARS,
+    MOST_FACTS,
+    facts_of_instructions,
+    facts_of_message,
+    facts_of_result,
+    shorter_result,
+)
 from hepm.ingest.transitions import agent_state, transitions
-from hepm.types import SAID, SAID_LAST, ToolCall, Trajectory, Turn
+from hepm.types import SAID, SAID_LAST, TIME, ToolCall, Trajectory, Turn
 
 
 def called(tool: str, result: str) -> Turn:
@@ -26,13 +33,46 @@ def test_values_numbers_lengths_and_truths_of_a_json_result_are_facts_of_their_o
 
 
 def test_of_values_with_digits_only_that_they_are_there_is_told_and_keys_with_digits_are_one_key():
-    result = {"id": "W8291", "at": "2026-11-24T10:00:00Z", "variants": {"10477": {"available": False}}}
-    assert facts_of_result(json.dumps(result)) == {"id=*": 1, "at=*": 1, "variants.*.available=false": 1}
+    result = {"id": "W8291", "span": "2026-11-24/30", "variants": {"10477": {"available": False}}}
+    assert facts_of_result(json.dumps(result)) == {"id=*": 1, "span=*": 1, "variants.*.available=false": 1}
 
 
-def test_a_date_is_a_number_of_days_and_one_that_no_calendar_has_is_nothing():
-    found = facts_of_result(json.dumps({"due": "1970-03-01", "paid": "2026-02-30", "lines": [{"due": "1970-01-02"}]}))
-    assert found == {"due@": 59, "lines[]": 1, "lines[].due@": 1}
+def test_a_date_is_a_number_of_days_and_one_that_no_calendar_has_only_is_there():
+    found = facts_of_result(json.dumps({"due": "2020-03-01", "paid": "2026-02-30", "lines": [{"due": "2019-12-31"}]}))
+    assert found == {"due@": 60, "due=*": 1, "paid=*": 1, "lines[]": 1, "lines[].due@": -1}
+
+
+@pytest.mark.parametrize(
+    "time", ["2020-01-03T06:00:00Z", "2020-01-03 06:00", "2020-01-03T07:00:00.000+01:00", "2020-01-03 06:00:00Z"]
+)
+def test_a_time_is_days_with_a_fraction_in_utc_however_it_is_written(time: str):
+    assert facts_of_result(json.dumps({"at": time})) == {"at@@": 2.25, "at=*": 1}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "facts"),
+    [
+        ("You help. The current time is 2020-01-02 12:00:00 EST.", {TIME: 1.5}),
+        ("Today is 2020-01-03. The tariff of 2026-01-01 holds.", {TIME: 2}),
+        ("The tariff of 2026-01-01 holds, today as tomorrow.", {}),
+        ("Today is 2020-13-03.", {}),
+    ],
+)
+def test_of_a_system_prompt_the_time_that_it_says_it_is_is_a_fact(prompt: str, facts: dict[str, float]):
+    assert facts_of_instructions(prompt) == facts
+
+
+@pytest.mark.parametrize(
+    ("text", "sums"),
+    [
+        ("Net EUR 31.481,21\nTOTAL: EUR 37.462,64", {"net": 31_481.21, "total": 37_462.64}),
+        ("you may spend up to $2,500 on it, never more", {"sum": 2_500}),
+        ("once it was £1,299.5, and it is €899, still", {"was": 1_299.5, "sum": 899}),
+        ("the part is EUR 12345678901 of the list, HEUR 12", {}),
+    ],
+)
+def test_sums_of_money_in_a_text_are_numbers_by_the_word_before_them(text: str, sums: dict[str, float]):
+    assert {name: number for name, number in facts_of_result(text).items() if "~" not in name} == sums
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""Comparisons: whether one of two numbers, or times, that are known before a call is above the other.
+
+Many rules of a trade are such: an amount above a limit that another tool returned, a purchase longer ago than a
+customer may return it. A place has many pairs of numbers, so a comparison is a test only if what it tells pays for its
+choice among all of them (minimum description length), and it tells more than any limit of one of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.evidence.decisions import FactName, Float32Array
+from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, cost_of_test, gains, limits
+from hepm.types import DATE, NOW
+
+_MOST_NUMBERS: Final = 40  # of one place: those that are known before most decisions
+_FEWEST_VALUES: Final = 3  # of a number: one with fewer is compared as well by a limit
+# By how much a time is after another: as rules of trades say it.
+_AFTER: Final = (1 / 24, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 21.0, 30.0, 45.0, 60.0, 90.0, 180.0, 365.0)
+_DAYS: Final = (0.0, *_AFTER, *(-days for days in _AFTER))
+_MOST_TESTS: Final = 5
+_FEWEST_LABELLED: Final = 3  # decisions with a label that chance gains by
+_MORE: Final = 1.0  # nats that a comparison tells more than a limit of one of the two
+
+
+class _Comparison(NamedTuple):
+    """A test, and what it tells where both numbers are known: nats about the labels."""
+
+    gain: float
+    test: FactTest
+
+
+def with_comparisons(
+    found: TestedRows,
+    known: KnownFacts,
+    label_N: NDArray[np.integer],
+    family_N: NDArray[np.intp],
+    *,
+    fewest: int,
+    keep: Callable[[FactTest], bool],
+) -> TestedRows:
+    """These tests of N decisions, and the comparisons that tell their labels apart.
+
+    Args:
+        family_N: Of what repeats itself one decision with each label counts.
+        fewest: Decisions of which one is true, and of which it is false.
+        keep: Which numbers are wanted, as tests of one of them.
+    """
+    columns = _columns(known, fewest, keep)
+    once = np.unique(np.stack([family_N, label_N]), axis=1, return_index=True)[1]
+    label_N = label_N[once]
+    counted = {name: column_N[once] for name, column_N in columns.items()}
+    compared = sorted(_compared(counted, label_N, fewest), key=lambda one: -round(one.gain, 6))
+    frequent = np.unique(label_N, return_counts=True)[1] >= _FEWEST_LABELLED
+    cost = cost_of_test(max(len(compared), 1), max(int(frequent.sum()), 1))
+    chosen: dict[frozenset[FactName], FactTest] = {}  # the best of each pair
+    for gain, test in compared:
+        if gain < cost or len(chosen) == _MOST_TESTS:
+            break
+        pair = frozenset(test.names)
+        if pair not in chosen and gain >= _MORE + _alone(test.names, counted, label_N):
+            chosen[pair] = test
+    columns_F = [found.true_NF]
+    for test in chosen.values():
+        one, other = test.names
+        columns_F.append((columns[one] - columns[other] > test.above)[:, None])
+    return TestedRows((*found.tests, *chosen.values()), np.ascontiguousarray(np.hstack(columns_F)))
+
+
+def _columns(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -> dict[FactName, Float32Array]:
+    """The numbers that are known before most decisions, NaN where they are not, shapes (N,).
+
+    What has most values comes first: a sum is compared with the limit, not the limit with the sum.
+    """
+    _, names, row_E, fact_E, value_E = known
+    known_F = np.bincount(fact_E, minlength=len(names))
+    columns: dict[FactName, Float32Array] = {}
+    values: dict[FactName, int] = {}
+    by_known: list[int] = np.argsort(-known_F, kind="stable").tolist()
+    for number in by_known:
+        name = names[number]
+        if known_F[number] < 2 * fewest or len(columns) == _MOST_NUMBERS:
+            break
+        asked = FactTest(*name, 0)
+        # Of what the user says the largest number is compared, of calls none.
+        comparable = not name.source.startswith("<") or name.fact == "#" or name.source == NOW
+        if name.presence or not (comparable and asked.readable and keep(asked)):
+            continue
+        of_fact = fact_E == number
+        values[name] = len(np.unique(value_E[of_fact]))
+        if name.source == NOW or values[name] >= _FEWEST_VALUES:
+            columns[name] = np.full(len(known.decisions), np.nan, dtype=np.float32)
+            columns[name][row_E[of_fact]] = value_E[of_fact]
+    return {name: columns[name] for name in sorted(columns, key=lambda name: (-values[name], name))}
+
+
+def _compared(
+    columns: Mapping[FactName, Float32Array], label_N: NDArray[np.integer], fewest: int
+) -> Iterator[_Comparison]:
+    """All comparisons that are true of enough decisions, and false of enough."""
+    names = list(columns)
+    for place, one in enumerate(names):
+        if one.fact.endswith(DATE):
+            others = [other for other in names[place + 1 :] if other.fact.endswith(DATE)]
+            above_L = _DAYS
+        else:
+            others = [other for other in names if other != one and not other.fact.endswith(DATE)]
+            above_L = (0.0,)
+        if not others:
+            continue
+        difference_NF = np.array([columns[one] - columns[other] for other in others]).T
+        known_NF = ~np.isnan(difference_NF)
+        known_F = known_NF.sum(axis=0)
+        for above in above_L:
+            true_NF = difference_NF > above
+            true_F = true_NF.sum(axis=0)
+            (split_S,) = np.nonzero((true_F >= fewest) & (known_F - true_F >= fewest))
+            gain_S = gains(true_NF[:, split_S], label_N, known_NF[:, split_S])
+            for other, gain in zip(split_S.tolist(), gain_S.tolist(), strict=True):
+                yield _Comparison(gain, FactTest(*one, above, than=others[other]))
+
+
+def _alone(pair: Sequence[FactName], columns: Mapping[FactName, Float32Array], label_N: NDArray[np.integer]) -> float:
+    """What the best limit of one of two numbers tells, where both are known."""
+    known_N = ~np.isnan(columns[pair[0]] + columns[pair[1]])
+    told: list[float] = []
+    for name in pair:
+        value_N = columns[name][known_N]
+        above_NL = value_N[:, None] > np.array(limits(name, value_N))
+        told.append(float(gains(above_NL, label_N[known_N]).max()))
+    return max(told)

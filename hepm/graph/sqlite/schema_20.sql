@@ -1,0 +1,2 @@
+-- Version 20: times, the time that a system prompt states, and sums of money in texts are facts of a run, too. No table
+-- changes; what older versions kept beside the records is set anew on opening (see `Store.restate`).
