@@ -194,7 +194,10 @@ def verdict_of(report: EvalReport) -> str:
         if not sentences:
             sentences.append(_by_prediction(report, method))
     if any(domain.grouped for domain in report.domains.values()):
-        sentences.append("Task ids hardly repeat in these runs: requests were grouped by likeness.")
+        sentences.append(
+            "Task ids hardly repeat in these runs: requests were grouped by likeness. Like requests may need other "
+            "calls, so that shares at points where runs part may be far off: name the task of each run."
+        )
     if settings.sampled is not None:
         sentences.append(
             f"This is a sample of {settings.sampled:,} of {settings.runs:,} runs, with {events:,} calls; --all "

@@ -29,6 +29,7 @@ from hepm.text import FUNCTION_WORDS
 from hepm.types import DATE, FIRST_DAY, NOW, PRESENT, RESULTS_OF, SAID, SAID_LAST, START, TIME, USER, Facts, ToolName
 
 _THERE: Final = 0.5  # the limit of a value or a word: 1 where it is there
+_ANY: Final = -1e30  # the limit that any number is above: whether one is known
 _MOST_LIMITS: Final = 16  # numbers that one fact is compared with
 _MOST_DATES: Final = 6  # the same of dates, which rarely decide
 _FEWEST_FAMILIES: Final = 3
@@ -100,7 +101,7 @@ class FactTest(NamedTuple):
         if holds and self.others:
             word = max((fact for fact in (self.fact, *self.others) if fact in of_source), key=len)
             return self._replace(fact=word).in_words(holds=True)
-        is_plain = self.than is not None or "~" in self.fact or self.fact.endswith(PRESENT)
+        is_plain = self.than is not None or "~" in self.fact or self.fact.endswith(PRESENT) or self.above == _ANY
         if holds or is_plain or self.source in (CALLED, BEFORE, SINCE, USER):
             return self.in_words(holds=holds)
         if "=" in self.fact:
@@ -131,7 +132,7 @@ class FactTest(NamedTuple):
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
             return f"{self._says(holds)} {key or 'the result'} is {value}"
-        return f"{self._number_says} {self._limit_in_words(holds=holds)}"
+        return self._number_in_words(holds=holds)
 
     def _than_in_words(self, than: FactName, *, holds: bool) -> str:
         other = FactTest(*than, 0.0)._name
@@ -190,11 +191,14 @@ class FactTest(NamedTuple):
             return f"{self.fact} {was} more than once"
         return f"{self.fact} {was} more than {most} times"
 
+    def _number_in_words(self, *, holds: bool) -> str:
+        if self.above == _ANY:
+            return f"{self._says(holds)} {'a number' if self.fact == '#' else self._name}"
+        return f"{self._number_says} {self._limit_in_words(holds=holds)}"
+
     def _limit_in_words(self, *, holds: bool) -> str:
         if self.than is not None:
             return self._than_in_words(self.than, holds=holds)
-        if self.above == -0.5:  # the limit that `_limits` sets below a least value of 0
-            return "0 or more" if holds else "below 0"
         if self.fact.endswith("[]"):  # a whole number, whose limit lies half-way between two
             most = math.floor(self.above)
             return f"{most + 1} or more" if holds else f"at most {most}"
@@ -410,7 +414,7 @@ def tests_of(
 
 
 def limits(name: FactName, value_X: Float32Array) -> list[float]:
-    """What the values of a fact are compared with: numbers half-way between them, spread evenly over them."""
+    """What the values of a fact are compared with: `_ANY`, and numbers half-way between them, spread evenly."""
     if name.presence:
         return [_THERE]
     distinct = np.unique(value_X)
@@ -421,7 +425,7 @@ def limits(name: FactName, value_X: Float32Array) -> list[float]:
     if len(between) > most:
         quantiles = np.quantile(value_X, np.linspace(0, 1, most + 2)[1:-1])
         between = between[np.unique(np.minimum(np.searchsorted(between, quantiles), len(between) - 1))]
-    return [float(distinct[0]) - 0.5, *map(float, between)]
+    return [_ANY, *map(float, between)]
 
 
 def _in_several_families(true_FN: BoolArray, family_N: NDArray[np.intp]) -> list[int]:

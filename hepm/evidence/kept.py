@@ -28,7 +28,7 @@ from hepm.evidence.rules import RunsOf, ToolRule
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 12
+FORMAT: Final = 13
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 _ARRAYS: Final[Mapping[str, Callable[[PlaceEvidence], NDArray[Any]]]] = {
     "forest_test": lambda known: known.forest.test_M,

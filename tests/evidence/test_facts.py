@@ -24,7 +24,9 @@ SENTENCES = [
     (FactTest("order", "total", 200.0), {"total": 90}, "order says total is 90, not above 200"),
     (FactTest("order", "total", 200.0), {}, "order does not say total is above 200"),
     (FactTest("order", "items[]", 1.5), {"items[]": 2}, "order says the number of items is 2 or more"),
-    (FactTest("order", "total", -0.5), {"total": 0}, "order says total is 0 or more"),
+    (FactTest("order", "total", -1e30), {"total": 0}, "order says total"),
+    (FactTest("order", "items[]", -1e30), {}, "order does not say the number of items"),
+    (FactTest(SAID, "#", -1e30), {"#": 3}, "the user says a number"),
     (FactTest("order", "due@", 2_388.5), {"due@": 2_438}, "order says due is after 2026-07-16"),
     (FactTest("order", "due@", 2_388.5), {"due@": 1_738}, "order says due is 2024-10-04, not after 2026-07-16"),
     (FactTest(SAID, "#", 100.5), {"#": 250}, "the largest number that the user says is above 100.5"),
@@ -79,6 +81,14 @@ def test_what_is_not_above_is_said_only_where_both_numbers_are_known() -> None:
 def test_an_answer_reads_as_a_plain_sentence() -> None:
     for test, known, sentence in SENTENCES:
         assert test.sentence({test.source: known}) == sentence
+
+
+def test_the_least_limit_of_a_number_asks_whether_it_is_known_at_all() -> None:
+    limits = facts.limits(facts.FactName("order", "retries"), np.array([3, 3, 5], dtype=np.float32))
+    assert [FactTest("order", "retries", limit).in_words(holds=True) for limit in limits] == [
+        "order says retries",
+        "order says retries is above 4",
+    ]
 
 
 def test_questions_that_are_asked_together_are_answered_as_each_alone() -> None:
