@@ -83,7 +83,9 @@ _PERSONAL: Final = re.compile(
     r"(?i)(?:^|[._\[\]])(?:(?:first|last|full|middle|given|family|sur|user)[ _]?name|e?mail|phone|street|address\d?"
     r"|dob|birth[ _]?da(?:y|te)|date[ _]of[ _]birth)$"
 )
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(?::[\d:.]+)?(?:Z|[+-]\d\d:?\d\d)?)?")
+_TIME: Final = r"[T ]\d\d:\d\d(?::[\d:.]+)?(?:Z|[+-]\d\d:?\d\d)?"
+_DATE: Final = re.compile(rf"\d{{4}}-\d\d-\d\d(?P<time>{_TIME})?")
+_DATED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[*:= ]{{1,3}}(\d{{4}}-\d\d-\d\d(?:{_TIME})?)(?!\d)")
 _TODAY: Final = re.compile(rf"(?i:\b(?:now|today|date|current|time)\b)[^\n.]{{0,40}}?(?<!\d)({_DATE.pattern})")
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
@@ -445,6 +447,9 @@ def _numbers(text: str) -> Iterator[tuple[str, float]]:
             yield word.lower(), float(number)
     for word, number in _NAMED.findall(text):
         yield word.lower(), float(number)
+    for word, day in _DATED.findall(text):
+        for _, days in _dates(day):
+            yield f"{word.lower()}{TIME}", days
     for word, digits in _MONEY.findall(text):
         yield word.lower() or _SUM, _amount(digits)
 

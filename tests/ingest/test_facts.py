@@ -50,6 +50,18 @@ def test_a_time_is_days_with_a_fraction_in_utc_however_it_is_written(time: str):
 
 
 @pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("the voucher is valid until 2020-01-03, no longer", {"until@@": 2}),
+        ("delivered: 2020-01-03 06:00Z, invoice of 2020-01-09", {"delivered@@": 2.25}),
+        ("the part 2020-01-031 is of series 12020-01-03", {}),
+    ],
+)
+def test_a_date_in_a_text_is_a_time_by_the_word_before_it(text: str, facts: dict[str, float]):
+    assert {name: number for name, number in facts_of_result(text).items() if "~" not in name} == facts
+
+
+@pytest.mark.parametrize(
     ("prompt", "facts"),
     [
         ("You help. The current time is 2020-01-02 12:00:00 EST.", {TIME: 1.5}),
