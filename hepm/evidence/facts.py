@@ -425,7 +425,8 @@ def limits(name: FactName, value_X: Float32Array) -> list[float]:
     if len(between) > most:
         quantiles = np.quantile(value_X, np.linspace(0, 1, most + 2)[1:-1])
         between = between[np.unique(np.minimum(np.searchsorted(between, quantiles), len(between) - 1))]
-    return [_ANY, *map(float, between)]
+    # A tool that was called was called at least once.
+    return [_THERE if name.source == CALLED else _ANY, *map(float, between)]
 
 
 def _in_several_families(true_FN: BoolArray, family_N: NDArray[np.intp]) -> list[int]:

@@ -89,6 +89,8 @@ def test_the_least_limit_of_a_number_asks_whether_it_is_known_at_all() -> None:
         "order says retries",
         "order says retries is above 4",
     ]
+    called = facts.limits(facts.FactName(CALLED, "look_up"), np.array([2, 2, 4], dtype=np.float32))
+    assert FactTest(CALLED, "look_up", called[0]).in_words(holds=True) == "look_up was called"
 
 
 def test_questions_that_are_asked_together_are_answered_as_each_alone() -> None:
