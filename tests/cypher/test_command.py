@@ -15,10 +15,8 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import HepmError
-from tests.cypher.engines import fresh
 from tests.cypher.remembered import shop
 from tests.faults.command import HEPM, Answer, quick
-from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
 
 
@@ -136,27 +134,6 @@ def test_what_steers_a_terminal_is_escaped_there_and_stays_exact_in_a_pipe(store
     exact = asked(store, STEERING, *options).out
     if form == "--json":
         assert json.loads(exact)["rows"] == json.loads(shown)["rows"]
-
-
-def test_the_same_question_on_a_server_where_nothing_may_be_changed(
-    store: Path, neo4j_server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
-):
-    namespace = fresh("command")
-    for name in ("username", "password", "database"):
-        monkeypatch.setenv(f"NEO4J_{name.upper()}", getattr(neo4j_server, name))
-    monkeypatch.setenv("HEPM_STORE", neo4j_server.uri)
-    with Memory.open(neo4j_server.uri, auth=(neo4j_server.username, neo4j_server.password)) as memory:
-        memory.ingest(shop(), namespace=namespace)
-        assert memory.cypher("strongest_next_tools", tool="get_order", limit=1, namespace=namespace).rows
-    question = ("strongest_next_tools", "-p", "tool=get_order", "--json")
-    done = hepm(*question, "-n", namespace)
-    assert done.code == 0, done.err
-    here, there = asked(store, *question).json["rows"], done.json["rows"]
-    assert [(row["tool"], row["support"]) for row in there] == [(row["tool"], row["support"]) for row in here]
-    change = "CREATE (n:Analysis {name: $namespace}) RETURN n.name AS name"
-    refused = hepm(change, "-n", namespace)
-    assert refused.code == 1
-    assert "CREATE is no query that reads" in refused.err
 
 
 def test_a_memory_answers_from_python_as_the_command_does_and_only_reads(store: Path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import stat
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -183,20 +182,6 @@ def test_links_in_a_circle_end_and_what_lies_between_is_read_once(ingest: Ingest
     answer = ingest.read("circle")
     assert (answer.json["read"], answer.json["stored"]) == (40, 40)
     assert answer.reasons().keys() == {"self.json"}
-
-
-def test_a_folder_without_permission_is_told(ingest: Ingest) -> None:
-    """Root may open it all the same: then everything in it is read."""
-    ingest.write("closed/inner/runs.jsonl", GOOD)
-    ingest.write("closed/open.jsonl", lines([run("open", "look")]))
-    inner = ingest.folder / "closed" / "inner"
-    inner.chmod(0)
-    try:
-        answer = ingest.read("closed")
-    finally:
-        inner.chmod(stat.S_IRWXU)
-    assert "open" in ingest.ids()
-    assert answer.json["stored"] == 41 or "inner" in answer.reasons()
 
 
 def test_members_with_names_that_lead_out_are_read_and_nothing_is_written(ingest: Ingest) -> None:

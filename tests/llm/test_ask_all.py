@@ -183,18 +183,6 @@ def test_an_answer_is_kept_with_its_subject_its_step_and_what_it_took(
     assert usage.cost_usd == pytest.approx((300 * 1 + 30 * 10) / 1e6)
 
 
-def test_the_same_question_to_another_client_costs_nothing(server: Loopback, open_client: Callable[..., Client]):
-    server.replies = [completion(LESSON, usage=(7, 8))]
-    ledger = MemoryLedger()
-    open_client(ledger=ledger).ask(lesson_question())
-    again = open_client(ledger=ledger)
-    [result] = again.ask_all([lesson_question()])
-    assert isinstance(result, Answered)
-    assert result.value.kind == "guiding"
-    assert (again.budget.used.calls, again.budget.paid_before) == (0, 1)
-    assert len(server.requests) == 1
-
-
 def test_answers_that_did_not_pass_are_not_kept(server: Loopback, open_client: Callable[..., Client]):
     server.replies = [completion("?"), completion("?"), cut_off(LESSON)]
     ledger = MemoryLedger()

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import hepm
 from hepm import Memory
@@ -83,19 +80,6 @@ def test_reembedding_lets_the_states_be_compared_again(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory:
         assert memory.header.dimensions == 64
         assert memory.suggest("look", state="please help", policy="episodic")[0].tool == "buy"
-
-
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(
-    turns=st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3), min_size=1, max_size=6),
-    c=st.floats(0, 20),
-)
-def test_weights_of_a_tools_successors_sum_to_one(tmp_path: Path, turns: list[list[str]], c: float) -> None:
-    with Memory.open(tmp_path / "sums.hepm", speak="weighed") as memory:
-        memory.ingest([trajectory(json.dumps(turns), *("+".join(turn) for turn in turns))])
-        mirror = memory.mirror()
-        for source in sorted(mirror.all_rows()):
-            assert sum(tool.weight for tool in mirror.successors(source, c=c)) == pytest.approx(1.0)
 
 
 def test_the_weight_of_an_edge_is_the_papers() -> None:

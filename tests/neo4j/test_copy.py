@@ -79,17 +79,3 @@ def test_other_counting_or_another_embedder_is_refused(tmp_path: Path) -> None:
     answer = quick("copy", source, tmp_path / "other.hepm")
     assert (answer.code, "hepm reembed" in answer.err) == (1, True)
     assert quick("copy", source, source).code == 2
-
-
-def test_an_export_of_a_server_is_that_of_the_file_it_was_copied_from(
-    server: Neo4jServer, env: Mapping[str, str], tmp_path: Path
-) -> None:
-    source = filled(tmp_path / "a.hepm")
-    quick("copy", source, server.uri, env=env)
-    mine = quick("export", "-", "--store", source, "-n", "one")
-    theirs = quick("export", "-", "--store", server.uri, "-n", "one", env=env)
-    assert (theirs.code, theirs.out) == (0, mine.out)
-    (tmp_path / "runs.jsonl").write_text(theirs.out)
-    again = quick("import", tmp_path / "runs.jsonl", "--store", server.uri, "-n", "three", "--json", env=env)
-    assert again.json["stored"] == 60
-    assert quick("export", "-", "--store", server.uri, "-n", "three", env=env).out == mine.out

@@ -314,17 +314,3 @@ def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(
     assert rules["default-src"] == rules["frame-ancestors"] == rules["base-uri"] == "'none'"
     assert all(source.startswith("'sha256-") for source in (rules["script-src"] + " " + rules["style-src"]).split())
     assert answer.headers["x-content-type-options"] == "nosniff"
-
-
-def test_a_run_that_another_process_stored_is_in_the_graph(tmp_path: Path):
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory, serving(memory) as (_, url):
-
-        def drawn() -> list[str]:
-            return [tool["name"] for tool in httpx2.get(f"{url}/api/graph").json()["tools"]]
-
-        assert drawn() == []
-        # As another process does, through a connection of its own.
-        with Memory.open(tmp_path / "m.hepm", speak="weighed") as other:
-            other.ingest([run_of(1, "get_order")])
-        # A graph stands for ten times as long as drawing it took.
-        assert until(lambda: "get_order" in drawn())

@@ -41,15 +41,12 @@ class _Kept(logging.Handler):
 
 
 def drive(*scenarios: Callable[[Memory, str], Any]) -> None:
-    """Play the scenarios on standard input, each with a memory and the URL of an endpoint; print what each returns.
-
-    A scenario may play another one, with a share of sessions held out.
-    """
+    """Play the scenarios on standard input, each with a memory and the URL of an endpoint; print what each returns."""
     known = {scenario.__name__: scenario for scenario in scenarios}
     for name, given in json.loads(sys.stdin.read()).items():
         kept = _Kept()
         logging.getLogger("hepm").addHandler(kept)
-        with Memory.open(given["store"], speak="weighed", holdout=given.get("holdout", 0.0)) as memory:
-            returned = known[given.get("plays", name)](memory, given["url"])
+        with Memory.open(given["store"], speak="weighed") as memory:
+            returned = known[name](memory, given["url"])
         logging.getLogger("hepm").removeHandler(kept)
         print(json.dumps({"scenario": name, "returned": returned, "logged": kept.messages}), flush=True)

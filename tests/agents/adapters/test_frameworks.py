@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from hepm import Memory, Trajectory, from_messages
-from hepm.graph.trials import CONTROL, Trial
 from hepm.types import HINT
 from tests.agents.adapters.frameworks import drive
 from tests.loopback import Loopback, Reply, Request, Script, completion, error
@@ -26,8 +25,7 @@ AGENTS = [
     ),
 ]
 LITELLM = pytest.param("litellm", marks=[pytest.mark.exhaustive, pytest.mark.xdist_group("litellm")])
-ALL = ("once", "streamed", "raising", "together", "broken", "own_session", "thread", "held_out")
-HELD_OUT = {"plays": "once", "holdout": 0.999_999}
+ALL = ("once", "streamed", "raising", "together", "broken", "own_session", "thread")
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "pydantic_ai": (*ALL, "inner"),
     "langchain": (*ALL, "inner"),
@@ -38,7 +36,6 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
         "together",
         "broken",
         "repeated",
-        "held_out",
     ),  # it sees requests alone
 }
 NAMES = [["get_photo", "get_order"], ["refund"]]
@@ -118,7 +115,6 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             stack.callback(models[name].stop)
         places = {name: (str(folder / f"{name}.hepm"), models[name].url) for name in scenarios}
         given: dict[str, Any] = {name: {"store": store, "url": url} for name, (store, url) in places.items()}
-        given["held_out"] |= HELD_OUT
         reported = drive(request.param, f"drive_{request.param}", given)
         yield {
             name: Played(
@@ -163,15 +159,6 @@ def test_an_agent_is_hinted_before_each_call_of_its_model_and_its_run_is_recorde
     assert HINT not in repr(run)
     assert run.outcome.success is True
     assert not it.logged
-
-
-def test_an_agent_that_is_held_out_is_told_nothing_and_its_run_is_recorded(played: dict[str, Played]) -> None:
-    it = played["held_out"]
-    [run] = it.runs
-    trial = Trial.of(run)
-    assert trial is not None
-    assert (trial.arm, trial.tokens, trial.shadow) == (CONTROL, 0, False)
-    assert calls_of(run, it.framework) == CALLS
 
 
 def test_only_the_agents_own_tools_are_suggested(played: dict[str, Played]) -> None:
