@@ -218,13 +218,10 @@ def test_the_hooks_of_claude_code_record_a_run_through_a_server_with_a_token(tmp
         fire("Stop", stop_hook_active=False, last_assistant_message="one file")
         fire("SessionEnd", reason="other")
         outcome = {"session": "s", "success": True}
-        assert httpx2.post(f"{url}/desk/outcome", json=outcome, headers={"X-Hepm-Token": "a-long-token"}).is_success
+        httpx2.post(f"{url}/desk/outcome", json=outcome, headers={"X-Hepm-Token": "a-long-token"}).raise_for_status()
         stored = stored_run(memory, "s", namespace="desk")
-    assert [(turn.role, turn.text, [call.name for call in turn.calls]) for turn in stored.turns] == [
-        ("user", "list the files", []),
-        ("assistant", "", ["Bash ls"]),
-        ("assistant", "one file", []),
-    ]
+    found = [(turn.text, [call.name for call in turn.calls]) for turn in stored.turns]
+    assert found == [("list the files", []), ("", ["Bash ls"]), ("one file", [])]
 
 
 def test_no_token_is_written_and_wrong_options_are_refused() -> None:

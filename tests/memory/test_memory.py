@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from hepm.embed import HashingEmbedder
 from hepm.errors import InputError
 from hepm.ingest.prepare import IngestOptions
 from tests.runs import called, trajectory
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path, speak="weighed") as opened:
-        yield opened
 
 
 def test_the_public_names_are_those_that_are_there() -> None:

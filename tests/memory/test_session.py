@@ -31,12 +31,6 @@ from tests.runs import WISH, asked, called, exported_runs, stored_run
 NS = "shop"
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "store.hepm", speak="weighed") as memory:
-        yield memory
-
-
 def run_once(memory: Memory, *tools: str, success: bool | None, task: str = "broken", wish: str = WISH) -> str:
     """A session of a run that called these tools; what it was told before its last call."""
     with memory.session(task=task, environment="shop", namespace=NS) as session:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,12 +29,6 @@ TOOLS = [tool(f"{verb}_{thing}", f"{verb.title()} one {thing} of the user") for 
 def run(id: str, request: str, *tools: str) -> Trajectory:
     turns = [Turn("user", request), *[Turn("assistant", "", calls=(ToolCall(name, {}, "done"),)) for name in tools]]
     return Trajectory(id, tuple(turns), task=id, outcome=Outcome(success=True))
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "m.hepm") as opened:
-        yield opened
 
 
 def kept(shortlist: Shortlist) -> list[str]:

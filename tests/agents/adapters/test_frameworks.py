@@ -30,13 +30,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "pydantic_ai": (*ALL, "inner"),
     "langchain": (*ALL, "inner"),
     "openai_agents": (*ALL, "kept"),
-    "litellm": (
-        "once",
-        "streamed",
-        "together",
-        "broken",
-        "repeated",
-    ),  # it sees requests alone
+    "litellm": ("once", "streamed", "together", "broken", "repeated"),  # it sees requests, no runs and no tools
 }
 NAMES = [["get_photo", "get_order"], ["refund"]]
 CALLS = [[("get_photo", True), ("get_order", False)], [("refund", False)]]
