@@ -82,6 +82,7 @@ LISTED = {"key": "gen_ai.operation.name", "value": {"arrayValue": {"values": []}
 REFUSALS: list[tuple[str, str, Any, int, str]] = [
     ("GET", "/nothing", None, 404, "Not Found"),
     ("PUT", "/outcome", {}, 405, "Method Not Allowed"),
+    ("GET", "/api/graph?tool=fly", None, 404, "no tool 'fly'"),
     ("GET", "/api/edge?source=refund", None, 400, "target: field required"),
     ("GET", "/api/lessons?kind=x", None, 400, "kind: input should be 'principle', 'experience' or 'notes'"),
     ("POST", "/api/lessons", {"kind": "principle", "id": "p-none", "retired": True}, 404, "p-none"),
@@ -90,6 +91,7 @@ REFUSALS: list[tuple[str, str, Any, int, str]] = [
     ("POST", "/outcome", {"session": "run-0", "score": 1}, 400, 'neither "success" nor "reward" is given'),
     ("POST", "/api/hint", {"session": "s", "messages": []}, 400, "messages: list should have at least 1 item"),
     ("POST", "/api/record", {"session": "s", "messages": ["hi"]}, 400, "messages.0: input should be a valid dict"),
+    ("POST", "/outcome", {"session": "s", "success": "yes"}, 400, "success: input should be a valid boolean"),
     ("POST", "/outcome", {"session": "none", "success": True}, 404, "'none'"),
 ]
 

@@ -292,6 +292,19 @@ def masked(bodies: Sequence[dict[str, Any]]) -> str:
     return re.sub(r"call_\d+_", "call_", json.dumps(bodies, indent=1, sort_keys=True))
 
 
+def test_all_but_the_last_message_stays_as_it_was_so_that_a_providers_cache_works(
+    memory: Memory, loopback: Loopback
+) -> None:
+    memory.preferences.edit("ann", "- Wants short answers.")
+    work(memory, loopback, STEPS["hybrid"], user="ann", placement="tail")
+    first, *later = [request.body["messages"] for request in loopback.requests]
+    assert "Wants short answers" in first[0]["content"]
+    assert "Wants short answers" not in json.dumps(first[1:])
+    for messages in later:
+        assert messages[:1] == first[:1]
+        assert messages[1] == {"role": "user", "content": 'Create the task "Pay rent" for Ada.'}
+
+
 def test_parallel_calls_are_one_turn_and_the_model_reads_what_was_wrong_with_a_call(
     memory: Memory, loopback: Loopback
 ) -> None:

@@ -15,7 +15,7 @@ from mcp import Client
 from hepm import Memory, Trajectory, from_messages
 from hepm.agents.proxy import proxy_for
 from hepm.agents.runs import RECENT
-from hepm.agents.wire import messages_of
+from hepm.agents.wire import messages_of, with_hint
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.agents.serving import end, serving
 from tests.loopback import Loopback, Reply, Request, completion, error, tool_call
@@ -70,6 +70,28 @@ def test_what_codex_says_of_the_machine_is_not_taken_for_the_users_words() -> No
     body = {"input": [{"type": "message", "role": "user", "content": about}, {"type": "message", **wish}]}
     assert messages_of("responses", body) == [wish]
     assert messages_of("responses", {"input": "Which git is this?"}) == [wish]
+
+
+OUTPUT = {"type": "function_call_output", "call_id": "a", "output": "done"}
+
+
+REPLY = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Wait."}]}
+
+
+@pytest.mark.parametrize(
+    ("last", "hinted"),
+    [
+        (WISH, {**WISH, "content": f"{WISH['content']}\n\nhint"}),
+        ({**OUTPUT, "output": []}, {**OUTPUT, "output": [{"type": "input_text", "text": "hint"}]}),
+        (REPLY, {"role": "user", "content": "hint"}),
+        ({"type": "computer_call_output", "output": {}}, {"role": "user", "content": "hint"}),
+    ],
+)
+def test_the_tail_of_responses_is_the_end_of_the_last_item_that_the_model_did_not_write(last: Any, hinted: Any) -> None:
+    body = {"input": [WISH, last], "store": False}
+    sent = with_hint("responses", body, stable="", present="hint", placement="tail")["input"]
+    assert sent[0] == WISH
+    assert sent[-1] == hinted
 
 
 REFUND_HINT = f"{HINT}refund (right in 5 of 10 such cases)"

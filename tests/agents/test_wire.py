@@ -185,6 +185,12 @@ def test_a_hint_at_the_end_of_a_message_of_a_chat_stays_there_whatever_type_its_
     assert [message["content"] for message in hinted["messages"]] == [f"Weigh it.\n\n{tagged(PRESENT)}"]
 
 
+def test_a_message_that_no_endpoint_takes_is_passed_on_as_it_is() -> None:
+    for content in [5, {"text": "x"}, True, 1.5]:
+        body = {"messages": [{"role": "user", "content": content}]}
+        assert with_hint("chat", body, stable=STABLE, present=PRESENT, placement="tail") is body
+
+
 @pytest.mark.parametrize("raw", [b"[]", b"{}", b'{"messages": []}', b'{"messages": [1]}', b"\xff"])
 def test_a_body_without_messages_is_none_for_memory(raw: bytes) -> None:
     with pytest.raises(InputError):

@@ -133,10 +133,13 @@ def test_a_file_with_nothing_else_is_made_and_deleted(home: Path) -> None:
     ("client", "name", "text"),
     [
         ("claude-code", ".claude/settings.json", '{"a": 1,}'),
+        ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": {}}}'),
         ("cursor", ".cursor/mcp.json", "{\n// mine\n}"),
         ("opencode", ".opencode/plugins/hepm.js", "export const Mine = 1"),
         ("cline", ".clinerules/hooks/UserPromptSubmit", "#!/bin/sh\necho mine\n"),
         ("codex", "codex/config.toml", "model = "),
+        ("codex", "codex/config.toml", 'model_provider = "azure"\n'),
+        ("codex", "codex/config.toml", 'model_providers = { a = { name = "x" } }\n'),
         ("codex", "codex/config.toml", '[model_providers.hepm]\nname = "x"\n'),
     ],
 )

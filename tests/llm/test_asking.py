@@ -53,6 +53,7 @@ def test_fences_thoughts_and_words_around_the_json_are_looked_over(server: Loopb
         ("I do not know.", "no JSON object"),
         ('{"text": "look", "kind": "funny", "score": 1}', "kind: Input should be 'guiding' or 'cautionary'"),
         ('{"text": "look", "kind": "guiding", "score": 1, "mood": "good"}', "mood: Unexpected"),
+        ('{"text": "", "kind": "guiding", "score": 1}', "the text is empty"),
         ('{"text": "\\ud800", "kind": "guiding", "score": 1}', "hex escape"),
         ('{"text": ' + "[" * 100_000, "no JSON object|nested"),
     ],

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hepm import Memory, ToolCall, Turn, from_messages
-from hepm.graph.delta import ADVISED, FIRST_HINTED, steps_in
+from hepm import Memory, ToolCall, Trajectory, Turn, from_messages
+from hepm.graph.delta import ADVISED, FIRST_HINTED, RunRecord, steps_in
+from hepm.ingest.transitions import transitions
 from hepm.memory.record import HintedCalls
+from hepm.types import Outcome
 from tests.runs import WISH, asked, called, stored_run
 
 HINTED = 16  # in what `hints_in` tells of a call: a hint had named its tool
@@ -28,6 +30,14 @@ def hinted(memory: Memory, name: str) -> list[tuple[tuple[str, ...], tuple[str, 
     """The tools of each turn with calls, and those that hints had named."""
     run = stored_run(memory, name)
     return [(tuple(call.name for call in turn.calls), turn.hinted) for turn in run.turns if turn.calls]
+
+
+def flags(*runs: Trajectory) -> list[int]:
+    """What is stored of hints with the calls of runs."""
+    found: list[int] = []
+    for one in runs:
+        found += hints_in(str(RunRecord.of(one, transitions(one), digest="", record="").columns["sequence"]))
+    return found
 
 
 def hints_in(sequence: str) -> list[int]:
@@ -102,6 +112,13 @@ def test_a_hint_given_while_parallel_calls_run_marks_the_turn_after_them_alone()
     marked = marks.marked(turns)
     assert [turn.hinted for turn in marked] == [(), (), ("c",), ("d",)]
     assert HintedCalls(marked).marked(turns) == marked
+
+
+def test_of_parallel_calls_only_the_named_ones_are_marked_and_all_know_of_the_hint() -> None:
+    turn = Turn("assistant", "", (ToolCall("a"), ToolCall("b"), ToolCall("c")), hinted=("b", "d"))
+    first, second = ADVISED, ADVISED | HINTED
+    found = flags(Trajectory("r", (turn, Turn("assistant", "", (ToolCall("b"),))), Outcome(success=True)))
+    assert [one & (ADVISED | HINTED) for one in found] == [first, second, first, 0]
 
 
 def test_a_mark_follows_a_tool_to_its_own_name(memory: Memory) -> None:

@@ -197,7 +197,9 @@ def test_a_session_that_this_process_writes_has_not_moved_to_another_one(memory:
         working.result()
 
 
-@pytest.mark.parametrize("chosen", [{"trajectory": "parcel-7"}, {"user": "ada", "task": "refund"}])
+@pytest.mark.parametrize(
+    "chosen", [{"user": "ada"}, {"trajectory": "parcel-7"}, {"task": "refund"}, {"user": "ada", "task": "refund"}]
+)
 def test_forgetting_ends_the_sessions_that_a_crash_left(crashed: Path, memory: Memory, chosen: dict[str, str]) -> None:
     assert memory.forget(**chosen, dry_run=True) == ["parcel-7"]
     assert memory.forget(**chosen) == ["parcel-7"]

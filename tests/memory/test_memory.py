@@ -64,6 +64,17 @@ def test_an_impossible_question_is_refused(memory: Memory, options: dict[str, ob
         memory.suggest(**options)  # type: ignore[arg-type]
 
 
+def test_a_memory_follows_another_process_to_its_new_embedder_and_never_drops_its_vectors(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, speak="weighed") as first, Memory.open(tmp_path, speak="weighed") as second:
+        first.ingest([trajectory("r1", "look", "buy")])
+        assert second.reembed("hash-64") > 0
+        assert first.ingest([trajectory("r2", "look", "buy")]).stored == 1
+        first.refresh()
+        assert first.suggest("look", state="please help", policy="episodic")[0].tool == "buy"
+        assert first.header.dimensions == 64
+        assert first.examine() == []
+
+
 def test_reembedding_lets_the_states_be_compared_again(tmp_path: Path) -> None:
     with Memory.open(tmp_path, speak="weighed") as memory:
         memory.ingest([trajectory("r", "look", "buy")], options=IngestOptions(vectors=False))

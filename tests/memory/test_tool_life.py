@@ -161,7 +161,7 @@ def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_ope
         assert caplog.text.count("the runs of default were counted again by today's rules") == times
 
 
-@pytest.mark.parametrize("version", [15, 18])
+@pytest.mark.parametrize("version", [15, 16, 17, 18])
 def test_facts_that_an_older_hepm_did_not_read_are_read_on_opening_and_all_else_stays(
     tmp_path: Path, version: int
 ) -> None:

@@ -14,7 +14,7 @@ from hepm.errors import InputError
 from hepm.experience.prompt import Prompt
 from hepm.graph.trials import CONTROL, MEMORY, Trial
 from hepm.memory.sessions import HARMED_HOLDOUT
-from hepm.types import HINT, TRIAL, Trajectory
+from hepm.types import HINT, TRIAL, Outcome, Trajectory
 from tests.memory.test_guard import file  # noqa: F401
 from tests.runs import WISH, asked, stored_run, trajectory
 
@@ -183,3 +183,12 @@ def test_where_memory_harms_the_guard_leaves_nearly_all_sessions_alone_and_says_
         session.discard()
     with Memory.open(tmp_path / "m.hepm", holdout=0.2, guard=False) as memory:
         assert memory.sessions.holdout_now(0.2) == 0.2
+
+
+def test_sessions_without_an_outcome_count_for_nothing_until_they_are_labelled(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([replace(ended(CONTROL, "a", True), outcome=Outcome()), ended(MEMORY, "b", True)])
+        assert memory.sessions.uplift().sessions == 1
+        assert memory.sessions.uplift().without_outcome == {MEMORY: 0, CONTROL: 1}
+        memory.label("a", success=False)
+        assert memory.sessions.uplift().sessions == 2

@@ -306,6 +306,20 @@ def test_a_key_approves_the_pending_lesson_in_focus_and_another_one_rejects_it(
         assert stored == {RULE.text: "superseded", texts[0]: "", texts[1]: "pending", texts[2]: "deleted"}
 
 
+def test_a_run_that_another_process_stored_is_in_the_graph(tmp_path: Path):
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory, serving(memory) as (_, url):
+
+        def drawn() -> list[str]:
+            return [tool["name"] for tool in httpx2.get(f"{url}/api/graph").json()["tools"]]
+
+        assert drawn() == []
+        # As another process does, through a connection of its own.
+        with Memory.open(tmp_path / "m.hepm", speak="weighed") as other:
+            other.ingest([run_of(1, "get_order")])
+        # A graph stands for ten times as long as drawing it took.
+        assert until(lambda: "get_order" in drawn())
+
+
 def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(live: Live):
     answer = httpx2.get(live.url)
     assert "refund" not in answer.text
