@@ -87,6 +87,7 @@ REFUSALS: list[tuple[str, str, Any, int, str]] = [
     ("GET", "/api/lessons?kind=x", None, 400, "kind: input should be 'principle', 'experience' or 'notes'"),
     ("POST", "/api/lessons", {"kind": "principle", "id": "p-none", "retired": True}, 404, "p-none"),
     ("POST", "/api/lessons", {"kind": "notes", "id": "n", "retired": True}, 400, "kind: input should be"),
+    ("POST", "/api/lessons", {"kind": "principle", "id": "\ud800", "retired": True}, 400, "surrogate"),
     ("POST", "/api/lessons", [], 400, "no JSON object"),
     ("POST", "/outcome", {"session": "run-0", "score": 1}, 400, 'neither "success" nor "reward" is given'),
     ("POST", "/api/hint", {"session": "s", "messages": []}, 400, "messages: list should have at least 1 item"),
@@ -99,7 +100,12 @@ REFUSALS: list[tuple[str, str, Any, int, str]] = [
 def test_a_refusal_says_why_in_json(memory: Memory) -> None:
     with serving(memory) as (_, url):
         for method, path, body, status, said in REFUSALS:
-            answer = httpx2.request(method, url + path, json=body)
+            sent = (
+                {"content": json.dumps(body), "headers": {"content-type": "application/json"}}
+                if body is not None
+                else {}
+            )
+            answer = httpx2.request(method, url + path, **sent)
             assert answer.status_code == status, (path, answer.text)
             assert said in answer.json()["error"]["message"]
             assert answer.json()["error"]["type"] == "hepm"

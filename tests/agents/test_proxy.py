@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ import pytest
 from mcp import Client
 
 from hepm import Memory, Trajectory, from_messages
+from hepm.agents.adapter import AgentRun
 from hepm.agents.proxy import proxy_for
-from hepm.agents.runs import RECENT
+from hepm.agents.runs import RECENT, LiveRuns
 from hepm.agents.wire import messages_of, with_hint
 from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.agents.serving import end, serving
@@ -257,6 +258,18 @@ def test_the_proxy_stores_what_its_hint_named_before_a_call(memory: Memory, loop
         converse(url, "s")
         end(url, "s")
     assert marks(memory.run("s")) == [(("close_ticket",), ("get_order",))]
+
+
+def test_an_adapter_stores_what_its_hint_named_before_a_call(memory: Memory) -> None:
+    run = AgentRun(LiveRuns(memory), id="s")
+    first, second = called("get_order"), called("refund", number="2")
+    put: Callable[[str, str], None] = lambda stable, present: None  # noqa: E731
+    run.hinted(None, lambda: [WISH], put)
+    run.replied(lambda: first[:1])
+    run.hinted(None, lambda: [WISH, *first], put)
+    run.replied(lambda: second[:1])
+    run.finish(lambda: True)
+    assert marks(memory.run("s")) == [(("get_order",), ("get_order",)), (("refund",), ("refund",))]
 
 
 def test_mcp_stores_what_it_suggested_with_the_calls_that_the_agent_reports(memory: Memory) -> None:

@@ -135,6 +135,7 @@ BAD: list[tuple[bytes, dict[str, str], int]] = [
     (b"\xff\xff", PROTOBUF, 400),
     (b"{}", {"content-type": "application/xml"}, 415),
     (b"{}", JSON | {"content-encoding": "br"}, 415),
+    (b"{}", JSON | GZIP, 400),
     (gzip.compress(b"{}")[:-4], JSON | GZIP, 400),
     (2 * gzip.compress(b"{}"), JSON | GZIP, 400),
     (gzip.compress(b" " * 2_000_000), JSON | GZIP, 413),

@@ -91,6 +91,7 @@ def test_an_answer_that_stays_bad_is_an_error_with_step_and_subject_and_is_asked
         (tool_call("find_order"), "no text .*tool_calls"),
         (Reply({"choices": None, "error": {"message": "the model is overloaded"}}), "overloaded"),
         (Reply('{"id": "chatcmpl-0", "choi'), "not in the OpenAI format"),
+        (Reply({"choices": [{"message": {"content": 7}}]}), "not in the OpenAI format"),
     ],
 )
 def test_an_answer_that_is_none_is_a_clear_error_and_no_repair_is_tried(
