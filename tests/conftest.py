@@ -14,6 +14,8 @@ from tests.loopback import loopback  # noqa: F401
 from tests.neo4j_server import ON_SERVER, neo4j_server, servers_end_with_us  # noqa: F401
 
 ROOT = Path(__file__).parent.parent
+MADE_ONCE = {"chromium", "office", "recorded_desks", "explored", "benched", "replayed"}
+"""Fixtures that take seconds: the tests of each run in one process."""
 
 # There is a process for each core, and servers: threads of numpy and torch beside them would wait for each other.
 for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -36,8 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())
         if "neo4j_server" in fixtures:
             item.add_marker(ON_SERVER)
-        elif "chromium" in fixtures:
-            item.add_marker(pytest.mark.xdist_group("chromium"))
+        for name in MADE_ONCE.intersection(fixtures):
+            item.add_marker(pytest.mark.xdist_group(name))
         if item.get_closest_marker("above_stores") and ON_SERVER.mark in item.own_markers:
             item.add_marker(pytest.mark.exhaustive)
     items.sort(key=_turn)

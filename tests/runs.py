@@ -69,6 +69,14 @@ def called(tool: str, result: str = "done", number: str = "1", **more: Any) -> l
     ]
 
 
+def messages_after(request: str, *calls: str | tuple[str, str]) -> list[dict[str, Any]]:
+    """A request and the calls that an agent then made: each a tool, with what it returned if that is not "done"."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": request}]
+    for number, call in enumerate(calls):
+        messages += called(*([call] if isinstance(call, str) else call), number=f"c{number}")
+    return messages
+
+
 def asked(*tools: str, wish: str = WISH) -> list[dict[str, Any]]:
     """A conversation in which these tools were called."""
     return [{"role": "user", "content": wish}, *(message for tool in tools for message in called(tool))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.evidence.decisions import Decision, LabelledRun, Situation
@@ -36,10 +37,10 @@ def refunds(count: int, *, first: int = 0) -> list[Trajectory]:
     ]
 
 
-def filled(folder: Path, runs: Iterable[Trajectory]) -> Memory:
-    """A memory of these runs."""
+def filled(folder: Path, runs: Iterable[Trajectory], **options: Any) -> Memory:
+    """A memory of these runs, which were ingested with these options."""
     memory = Memory.open(folder, speak="weighed")
-    memory.ingest(runs)
+    memory.ingest(runs, **options)
     return memory
 
 

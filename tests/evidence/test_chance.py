@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +11,7 @@ import pytest
 from hepm import Memory
 from hepm.errors import InputError
 from hepm.evidence.chance import FEWEST_ASKED, MOST_DETOURS, RARE, SHIPPED, UNMEASURED, Chance, Signs, is_right
-from hepm.policy.query import SPEAK
-from hepm.types import START, StateSummary, Suggestions, Trajectory, Turn
+from hepm.types import StateSummary, Suggestions, Trajectory, Turn
 from tests.evidence.remembered import decisions_of, filled, learned, refunds
 from tests.runs import trajectory
 
@@ -28,16 +26,7 @@ def after_look(folder: Path, run: Trajectory, tool: str, **share: float) -> bool
 
 
 @pytest.mark.parametrize(
-    ("detour", "right"),
-    [
-        ([], True),
-        (["note"], True),
-        (["note", "note"], True),
-        (["note", "note", "note"], False),
-        (["note+refund"], True),
-        (["note+sing", "refund"], True),
-        (["note+sing+hum"], False),
-    ],
+    ("detour", "right"), [(["note", "note"], True), (["note", "note", "note"], False), (["note+sing+hum"], False)]
 )
 def test_a_hint_is_right_if_its_tool_came_after_at_most_two_rare_calls(
     tmp_path: Path, detour: list[str], right: bool
@@ -47,7 +36,7 @@ def test_a_hint_is_right_if_its_tool_came_after_at_most_two_rare_calls(
     assert after_look(tmp_path, run, "refund", note=RARE / 2) is right
 
 
-@pytest.mark.parametrize(("share", "right"), [(0.0, True), (RARE - 0.01, True), (RARE, False), (0.6, False)])
+@pytest.mark.parametrize(("share", "right"), [(RARE - 0.01, True), (RARE, False)])
 def test_no_common_step_is_skipped_as_a_detour(tmp_path: Path, share: float, right: bool) -> None:
     run = trajectory("r", "look", "ask", "refund", "close")
     assert after_look(tmp_path, run, "refund", ask=share) is right
@@ -72,16 +61,6 @@ def test_a_tool_that_was_not_called_again_is_not_right(tmp_path: Path) -> None:
     assert not after_look(tmp_path, trajectory("r", "refund", "look", "close"), "refund")
 
 
-def test_chances_are_the_same_after_a_file(tmp_path: Path) -> None:
-    with filled(tmp_path, refunds(40)) as memory:
-        chance = learned(memory).chance
-    assert chance.measured
-    again = Chance.from_json(json.loads(json.dumps(chance.to_json())))
-    assert again.of({"refund": SURE}) == chance.of({"refund": SURE})
-    assert again.known(0.8) == chance.known(0.8)
-    assert (again.usual, again.sure, again.measured) == (chance.usual, chance.sure, True)
-
-
 def test_a_chance_that_was_not_measured_is_at_most_below_a_half() -> None:
     signs = {"refund": SURE, "close": SURE._replace(share=0.0, by_request=0.0, nearest=0.0)}
     unmeasured, measured = Chance().of(signs), Chance(measured=True).of(signs)
@@ -90,11 +69,7 @@ def test_a_chance_that_was_not_measured_is_at_most_below_a_half() -> None:
     assert UNMEASURED < 0.5
 
 
-def test_of_no_tools_no_chance_is_stated() -> None:
-    assert Chance().of({}) == {}
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 1.0])
+@pytest.mark.parametrize("share", [0.0, 1.0])
 def test_chances_lie_between_0_and_1_and_rise_with_what_worked(share: float) -> None:
     signs = {
         "one": SURE._replace(share=share, by_request=share, nearest=share),
@@ -122,9 +97,6 @@ def test_fewer_than_the_fewest_decisions_measure_nothing(tmp_path: Path) -> None
         assert learned(memory).chance.measured
     with filled(tmp_path / "few", runs[:-2]) as memory:
         assert not learned(memory).chance.measured
-        assert max(one.score for one in asked(memory, floor=0.0, speak="weighed", k=9)) <= 1
-        found = learned(memory)
-        assert all(chance <= UNMEASURED for chance in found.chance.of({"refund": SURE}).values())
 
 
 def asked(memory: Memory, *, parcel: int = 99, **options: object) -> Suggestions:
@@ -155,23 +127,6 @@ def test_what_was_always_right_is_named_with_its_chance(tmp_path: Path) -> None:
         assert found.prompt().startswith("Suggested next tools: refund (right in ")
 
 
-def test_where_like_runs_ended_memory_says_that_they_were_done(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(refunds(30) + [trajectory(f"o{n}", "close", "resend", goal="Another wish") for n in range(3)])
-        state = StateSummary(said=("Refund parcel 99, it broke",), tools=("look", "refund", "close"))
-        found = memory.suggest("close", history=["look", "refund", "close"], state=state)
-    assert found.abstained == "runs like this one were done here"
-
-
-def test_parallel_calls_are_matched_in_whatever_order_they_are_listed(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(trajectory(f"r{n}", "zoom+ask", "refund", goal=f"Refund {n}, it broke") for n in range(30))
-        state = StateSummary(said=("Refund 99, it broke",), tools=("zoom", "ask"))
-        for last in (["ask", "zoom"], ["zoom", "ask"]):
-            for history in (["ask", "zoom"], ["zoom", "ask"]):
-                assert memory.suggest(last, history=history, state=state)[0].tool == "refund"
-
-
 def test_the_floor_is_the_chance_of_every_tool_that_is_named(tmp_path: Path) -> None:
     both = [
         trajectory(f"s{n}", "look", ("refund", "resend")[n % 2], goal=f"Refund parcel {n}, it broke") for n in range(60)
@@ -187,20 +142,6 @@ def test_the_floor_is_the_chance_of_every_tool_that_is_named(tmp_path: Path) -> 
 def test_no_other_way_to_speak_is_taken(tmp_path: Path, wrong: dict[str, object]) -> None:
     with Memory.open(tmp_path) as memory, pytest.raises(InputError):
         memory.suggest("look", **wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("speak", SPEAK)
-def test_every_way_to_speak_names_what_was_always_right(tmp_path: Path, speak: str) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(refunds(60))
-        assert asked(memory, speak=speak)[0].tool == "refund"
-
-
-def test_the_start_is_a_place_too(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(refunds(60))
-        found = memory.suggest(START, state=StateSummary(said=("Refund parcel 99, it broke",)))
-    assert found[0].tool == "look"
 
 
 def test_what_is_right_but_for_a_rare_detour_is_named(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
-from tests.evidence.remembered import told
-from tests.runs import trajectory
+from tests.evidence.remembered import filled, told
+from tests.runs import messages_after, trajectory
 
 WISHES = ("cancel", "exchange")
 STATES = ("pending", "shipped")
@@ -46,12 +46,7 @@ def office_run(number: int, wish: str, status: str, tool: str) -> Trajectory:
 
 
 def asked(wish: str, status: str) -> list[dict[str, Any]]:
-    function = {"name": "get_order", "arguments": "{}"}
-    return [
-        {"role": "user", "content": f"please {wish} order O-999"},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]},
-        {"role": "tool", "tool_call_id": "1", "content": json.dumps({"status": status})},
-    ]
+    return messages_after(f"please {wish} order O-999", ("get_order", json.dumps({"status": status})))
 
 
 @pytest.fixture
@@ -101,23 +96,6 @@ def test_a_lesson_is_told_and_credited_only_where_its_condition_holds(memory: Me
     assert credited
 
 
-def test_no_reason_is_a_word_that_the_user_did_not_say(memory: Memory) -> None:
-    for wish in WISHES:
-        for status in STATES:
-            for one in memory.suggest(messages=asked(wish, status), speak="all"):
-                assert "such runs succeeded with it" in one.reason or one.tool != right_tool(wish, status)
-                assert "does not say" not in one.reason
-
-
-def test_a_lesson_reads_as_one_sentence_with_its_condition_and_its_evidence(memory: Memory) -> None:
-    text = memory.prompt(asked("cancel", "shipped"), options=LESSONS_ALONE).text
-    lines = [line for line in text.splitlines() if line.startswith("- ")]
-    assert len(lines) == 1
-    said = "When the user says 'cancel' and get_order says status is shipped, call get_shipment"
-    assert lines[0].startswith(f'- "{said}')
-    assert lines[0].endswith('." (worked in 10 of 10 runs)')
-
-
 def test_where_nothing_tells_the_runs_apart_nothing_is_told(tmp_path: Path) -> None:
     tools = ("refund", "escalate", "close")
     with Memory.open(tmp_path) as memory:
@@ -133,8 +111,7 @@ def test_where_nothing_tells_the_runs_apart_nothing_is_told(tmp_path: Path) -> N
 def test_a_tool_is_warned_of_after_several_failures_where_another_one_works(
     tmp_path: Path, failures: int, warned: bool
 ) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(trajectory(f"bad {n}", "look", "drop", success=False) for n in range(failures))
+    with filled(tmp_path, [trajectory(f"bad {n}", "look", "drop", success=False) for n in range(failures)]) as memory:
         assert memory.lessons.rules("default") == []
         memory.ingest(trajectory(f"good {n}", "look", "buy") for n in range(6))
         assert any("drop" in rule.worse for rule in rules_for(memory, "buy")) == warned
@@ -149,8 +126,9 @@ def test_a_condition_that_only_tells_how_often_a_tool_was_called_says_that(tmp_p
         said = Turn("user", f"line {number} of {'abcdefghij'[number % 10] * 4} is down")
         return Trajectory(f"{number}", (said, *calls), Outcome(1, True), task=f"{number}")
 
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(run(number, "test_line", "reset", "test_line", "replace") for number in range(24))
+    with filled(
+        tmp_path, [run(number, "test_line", "reset", "test_line", "replace") for number in range(24)]
+    ) as memory:
         said = [test.in_words(holds=true) for rule in rules_for(memory, "reset") for test, true in rule.conditions]
     assert said == ["test_line was not called more than once"]
 
@@ -167,7 +145,7 @@ def checked(number: int, says: str, *, success: bool, tool: str = "restart", res
 
 
 def told_of_restart(memory: Memory) -> str:
-    """The rule that advises a restart, without its end, in words; "" without one."""
+    """The rule that advises a restart, in words; "" without one."""
     memory.principles.distill()
     told = [text for text in whens(memory) if "call restart" in text]
     return told[0] if told else ""
@@ -176,15 +154,13 @@ def told_of_restart(memory: Memory) -> str:
 def test_calls_that_runs_issue_together_are_advised_once(tmp_path: Path) -> None:
     runs = [trajectory(f"well {n}", "look", "heat+light", "close", goal=f"warm room {n}") for n in range(12)]
     runs += [trajectory(f"lost {n}", "look", "shout", success=False, goal=f"warm room {n + 50}") for n in range(8)]
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(runs)
+    with filled(tmp_path, runs) as memory:
         rules = [rule for rule in memory.lessons.rules("default") if rule.place.tool == "look"]
     assert [(rule.better, rule.worse) for rule in rules] == [("heat", ("shout",))]
 
 
 def test_failures_of_the_same_call_give_a_rule_its_condition(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(checked(number, "memory", success=True) for number in range(6))
+    with filled(tmp_path, [checked(number, "memory", success=True) for number in range(6)]) as memory:
         assert told_of_restart(memory) == ""
         memory.ingest(checked(number, "deploy", success=False) for number in range(8))
         memory.ingest(checked(number, "deploy", tool="wait", success=True) for number in range(6))
@@ -226,8 +202,7 @@ def test_a_rule_charges_a_call_with_no_run_that_was_lost_later(tmp_path: Path) -
 
 
 def test_a_call_that_mostly_fails_without_a_reason_is_not_advised(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(checked(number, "load", success=number < 4) for number in range(10))
+    with filled(tmp_path, [checked(number, "load", success=number < 4) for number in range(10)]) as memory:
         assert told_of_restart(memory) == ""
         assert "restart" not in memory.prompt(state="alarm", after="check", options=LESSONS_ALONE).text
 
@@ -246,13 +221,6 @@ def test_no_condition_is_a_function_word_or_a_name_that_few_tasks_share(tmp_path
         )
         memory.principles.distill()
         assert whens(memory) == {}
-
-
-def test_no_two_lines_of_a_prompt_advise_different_tools(memory: Memory) -> None:
-    for wish in WISHES:
-        for status in STATES:
-            text = memory.prompt(asked(wish, status)).text
-            assert len(set(re.findall(r"call (\w+)", text))) <= 1
 
 
 # Users
@@ -299,25 +267,15 @@ def office_runs(count: int, *, own_thing: bool = False) -> Iterator[Trajectory]:
         )
 
 
-IN_OFFICE = pytest.mark.xdist_group("office")
-"""One process makes the memory, which takes seconds."""
-
-
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
-    with Memory.open(tmp_path_factory.mktemp("office")) as memory:
-        memory.ingest(office_runs(800))
+    with filled(tmp_path_factory.mktemp("office"), office_runs(800)) as memory:
         memory.principles.distill()
         yield memory
 
 
 def in_order(request: str, status: str) -> list[dict[str, Any]]:
-    function = {"name": "get_order", "arguments": "{}"}
-    return [
-        {"role": "user", "content": request},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]},
-        {"role": "tool", "tool_call_id": "1", "content": f'{{"status": "{status}"}}'},
-    ]
+    return messages_after(request, ("get_order", f'{{"status": "{status}"}}'))
 
 
 def advised(memory: Memory, now: Case, user: str) -> list[str]:
@@ -332,7 +290,6 @@ def cases() -> list[Case]:
     ]
 
 
-@IN_OFFICE
 def test_lessons_and_hints_tell_each_user_what_is_right_for_them(office: Memory) -> None:
     for now in cases():
         assert set(advised(office, now, now.user)) <= {now.right}
@@ -343,7 +300,6 @@ def test_lessons_and_hints_tell_each_user_what_is_right_for_them(office: Memory)
         assert [one.tool for one in likely.ranked] == [now.right]
 
 
-@IN_OFFICE
 def test_where_the_user_decides_an_unknown_one_is_told_nothing_of_it(office: Memory) -> None:
     messages = in_order(KINDS[0].format("lamp"), "delivered")
     assert not office.suggest(messages=messages).ranked
@@ -352,7 +308,6 @@ def test_where_the_user_decides_an_unknown_one_is_told_nothing_of_it(office: Mem
     assert office.suggest(messages=in_order(KINDS[0].format("lamp"), "pending")).ranked[0].tool == "cancel_order"
 
 
-@IN_OFFICE
 def test_no_user_is_told_the_name_of_another_one(office: Memory) -> None:
     for now in cases():
         messages = in_order(now.request, now.status)
@@ -372,31 +327,11 @@ def test_what_depends_on_the_user_is_in_no_stored_lesson_and_no_file(office: Mem
 
 
 def test_a_lesson_counts_the_runs_that_followed_it_and_failed(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(checked(number, "load", success=number != 7) for number in range(20))
+    with filled(tmp_path, [checked(number, "load", success=number != 7) for number in range(20)]) as memory:
         memory.ingest(checked(number, "load", tool="wait", success=number < 1) for number in range(4))
         memory.principles.distill()
         text = memory.prompt(state="alarm", after="check", options=LESSONS_ALONE).text
     assert '- "After check, call restart rather than wait." (worked in 19 of 20 runs)' in text
-
-
-def test_what_follows_a_good_result_is_not_told_after_an_error_that_no_run_met(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(checked(number, "load", success=True) for number in range(40))
-        memory.ingest(checked(number, "load", tool="wait", success=False) for number in range(5))
-        memory.principles.distill()
-
-        def told(result: str) -> str:
-            function = {"name": "check", "arguments": "{}"}
-            messages = [
-                {"role": "user", "content": "alarm"},
-                {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]},
-                {"role": "tool", "tool_call_id": "1", "content": result},
-            ]
-            return memory.prompt(messages, options=LESSONS_ALONE).text
-
-        assert "call restart" in told('{"cause": "load"}')
-        assert "call restart" not in told("Error: no route to host")
 
 
 def test_a_rule_for_after_an_error_says_so_and_holds_there_alone(tmp_path: Path) -> None:
@@ -406,44 +341,35 @@ def test_a_rule_for_after_an_error_says_so_and_holds_there_alone(tmp_path: Path)
         turns = (Turn("user", f"take the payment of order {number}"), pay, after)
         return Trajectory(f"{number} {right}", turns, Outcome(float(right), right), task=f"{number}")
 
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(run(number, right=number % 2 == 0) for number in range(20))
+    with filled(tmp_path, [run(number, right=number % 2 == 0) for number in range(20)]) as memory:
         memory.principles.distill()
         assert "After pay, when the last call ended in an error, call call_desk rather than send_receipt." in whens(
             memory
         )
 
         def told(result: str) -> str:
-            function = {"name": "pay", "arguments": "{}"}
-            messages = [
-                {"role": "user", "content": "take the payment of order 77"},
-                {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]},
-                {"role": "tool", "tool_call_id": "1", "content": result},
-            ]
+            messages = messages_after("take the payment of order 77", ("pay", result))
             return memory.prompt(messages, options=LESSONS_ALONE).text
 
         assert "call call_desk" in told("Error: the terminal is down")
         assert "call_desk" not in told("paid")
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_fact_that_tells_runs_apart_by_accident_is_no_condition(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
+def test_a_fact_that_tells_runs_apart_by_accident_is_no_condition(tmp_path: Path) -> None:
+    rng = random.Random(0)
 
     def run(number: int) -> Trajectory:
         result = json.dumps({f"field_{at}": rng.choice("abcd") for at in range(40)})
         tool = rng.choice(("restart", "wait"))
         return checked(number, "", tool=tool, success=rng.random() < 0.5, result=result)
 
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(map(run, range(60)))
+    with filled(tmp_path, map(run, range(60))) as memory:
         memory.principles.distill()
         assert not any(whens(memory).values())
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_what_repeated_runs_of_a_few_tasks_have_in_common_is_no_condition(tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
+def test_what_repeated_runs_of_a_few_tasks_have_in_common_is_no_condition(tmp_path: Path) -> None:
+    rng = random.Random(0)
 
     def of_task(task: int) -> Iterator[Trajectory]:
         result = json.dumps({f"field_{at}": rng.choice("abcd") for at in range(60)})
@@ -452,8 +378,7 @@ def test_what_repeated_runs_of_a_few_tasks_have_in_common_is_no_condition(tmp_pa
             again = checked(task, "", tool=tool, success=True, result=result)
             yield replace(again, id=f"run {number}", task=f"task {task}")
 
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(run for task in range(12) for run in of_task(task))
+    with filled(tmp_path, [run for task in range(12) for run in of_task(task)]) as memory:
         memory.principles.distill()
         assert not any(whens(memory).values())
 
@@ -469,8 +394,7 @@ def test_a_fact_that_decides_is_found_though_labels_are_wrong_and_agents_mostly_
         result = json.dumps({"cause": cause, "load": rng.randint(1, 99), "zone": rng.choice("abc")})
         return checked(number, cause, tool=tool, success=success, result=result)
 
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(map(run, range(240)))
+    with filled(tmp_path, map(run, range(240))) as memory:
         (rule,) = rules_for(memory, "restart")
         assert [(test.fact, answer) for test, answer in rule.conditions] == [("cause=memory", True)]
         good, tried = worked(rule, "restart")
@@ -500,8 +424,7 @@ def room_run(number: int, *, task: str = "") -> Trajectory:
 
 @pytest.mark.parametrize("task", ["", "heating"])
 def test_what_decides_is_found_also_where_all_runs_are_of_one_task(tmp_path: Path, task: str) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest([room_run(number, task=task) for number in range(150)])
+    with filled(tmp_path, [room_run(number, task=task) for number in range(150)]) as memory:
         (rule,) = (rule for rule in memory.lessons.rules("default") if "send_technician" in rule.worse)
     assert (rule.better, [test.fact for test, _ in rule.conditions]) == ("move_guest", ["remarks~refurbishment"])
 
@@ -510,16 +433,12 @@ def test_what_decides_is_found_also_where_all_runs_are_of_one_task(tmp_path: Pat
 def test_what_a_tool_returned_is_not_taken_for_something_else_where_only_a_text_is_known(
     tmp_path: Path, state: str
 ) -> None:
-    with Memory.open(tmp_path) as memory:
-        memory.ingest([room_run(number) for number in range(150)])
+    with filled(tmp_path, [room_run(number) for number in range(150)]) as memory:
         memory.principles.distill()
         assert list(memory.suggest("get_room", state=state)) == []
         assert "send_technician" not in memory.prompt(after="get_room", state=state).text
-        function = {"name": "get_room", "arguments": "{}"}
-        call = {"id": "1", "type": "function", "function": function}
-        said = {"role": "user", "content": "in room 7 the heating is cold"}
-        result = {"role": "tool", "tool_call_id": "1", "content": '{"remarks": "under refurbishment until 2"}'}
-        messages = [said, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
+        result = '{"remarks": "under refurbishment until 2"}'
+        messages = messages_after("in room 7 the heating is cold", ("get_room", result))
         assert [one.tool for one in memory.suggest(messages=messages)] == ["move_guest"]
 
 
@@ -529,16 +448,14 @@ def test_what_failed_in_runs_of_one_task_alone_is_no_rule_for_all(tmp_path: Path
     for number in range(3 * tasks):
         name, task = f"l{number}", f"hard {number % tasks}"
         runs.append(told(name, ("look", "done"), ("sing", "ok"), success=False, task=task))
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(runs)
+    with filled(tmp_path, runs) as memory:
         against = [rule.worse for rule in memory.lessons.rules("default") if "sing" in rule.worse and not rule.family]
     assert bool(against) is (tasks == 3)
 
 
 def rules_at(folder: Path, runs: Iterable[Trajectory], place: str) -> list[ToolRule]:
     """The rules of some runs about what follows a call."""
-    with Memory.open(folder) as memory:
-        memory.ingest(runs)
+    with filled(folder, runs) as memory:
         return [rule for rule in memory.lessons.rules("default") if rule.place.tool == place]
 
 
@@ -564,8 +481,7 @@ def test_what_worked_for_other_requests_is_no_way_out_for_those_that_failed(tmp_
 
 def rules_by_charges(folder: Path, runs: Iterable[Trajectory], spared: str = "") -> Iterator[ToolRule]:
     """The rules of some runs, where each call of a lost run but those of one tool missed a better way."""
-    with Memory.open(folder) as memory:
-        memory.ingest(runs)
+    with filled(folder, runs) as memory:
         sample = memory.evidence().valued()
     for decision in sample.decisions:
         decision.missed = 0.0 if decision.run.won or spared in decision.tools else 0.5

@@ -97,15 +97,6 @@ def test_all_is_learned_anew_after_a_quarter_more_runs(memory: Memory, learnings
     assert learnings == [100, 126]
 
 
-def test_what_was_added_run_by_run_is_suggested_as_if_learned_anew(memory: Memory) -> None:
-    assert ranked(memory)
-    memory.ingest(runs(20, 100))
-    memory.follow_now()
-    added = [ranked(memory, f"{thing} blue")[0][0] for thing in ("lamp", "shoes")]
-    memory.evidence().update(anew=True)
-    assert added == [ranked(memory, f"{thing} blue")[0][0] for thing in ("lamp", "shoes")] == ["refund", "buy"]
-
-
 @pytest.mark.parametrize("by", ["trajectory", "task"])
 def test_a_forgotten_run_is_neither_suggested_nor_left_in_the_file(memory: Memory, tmp_path: Path, by: str) -> None:
     memory.ingest(songs(1, task="odd"))
@@ -130,20 +121,6 @@ def test_a_second_process_reads_the_file_and_does_not_learn(
     with opened(tmp_path) as fresh:
         assert (ranked(fresh), ranked(fresh, "shoes late")) == first
         assert learned(fresh).chance == learned(memory).chance
-
-
-def test_what_is_read_from_the_file_is_what_was_learned(memory: Memory, tmp_path: Path) -> None:
-    one = learned(memory)
-    with opened(tmp_path) as fresh:
-        other = learned(fresh)
-    assert (other.base, other.support, other.failures, other.stems) == (one.base, one.support, one.failures, one.stems)
-    assert other.places.keys() == one.places.keys()
-    for place, found in one.places.items():
-        assert other.places[place].questions.tests == found.questions.tests
-        assert other.places[place].leaf_NT.tolist() == found.leaf_NT.tolist()
-        assert other.places[place].value_N.tolist() == found.value_N.tolist()
-        assert (other.places[place].tools, other.places[place].seen) == (found.tools, found.seen)
-    assert other.requests.family_R.tolist() == one.requests.family_R.tolist()
 
 
 def test_a_small_memory_keeps_no_file(tmp_path: Path) -> None:
@@ -301,24 +278,3 @@ def test_rules_whose_file_is_damaged_are_counted_again(tmp_path: Path) -> None:
     file.write_text(file.read_text("utf-8")[:-40], "utf-8")
     with opened(tmp_path) as other:
         assert other.evidence().rules(anew=False) == counted != []
-
-
-def test_the_values_of_decisions_are_read_from_the_file_until_a_run_is_stored(
-    tmp_path: Path, learnings: list[int]
-) -> None:
-    with opened(tmp_path) as memory:
-        memory.ingest(desk_runs(60))
-        counted = memory.evidence().rules()
-    for file in (tmp_path / "runs.hepm-fit").glob("*.rules.json"):
-        file.unlink()
-    learnings.clear()
-    with opened(tmp_path) as other:
-        _ = other.evidence().runs()  # who asks for the runs alone does not need their values
-        assert other.evidence().rules(anew=False) == counted
-        assert learnings == []
-        other.ingest([desk_run(99, "delivered", "cancel_order")])
-    with opened(tmp_path) as other:
-        values = [decision.value for decision in other.evidence().valued().decisions]
-        again = [decision.value for decision in other.evidence().valued(anew=True).decisions]
-        assert values == again
-        assert learnings

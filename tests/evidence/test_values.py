@@ -11,7 +11,7 @@ import pytest
 
 from hepm import Memory, Suggestions, Trajectory
 from hepm.evidence.decisions import CallPlace, Decision
-from hepm.evidence.values import Kinds, Way, best_known, charges, effective
+from hepm.evidence.values import Kinds, Way, best_known, charges
 from hepm.ingest.transitions import agent_state
 from tests.evidence.remembered import decisions_of, filled, learned, told
 from tests.runs import trajectory
@@ -52,22 +52,13 @@ def worth(folder: Path, runs: Sequence[Trajectory], *names: str) -> list[list[fl
         return [[decision.value for decision in decisions_of(memory, name)] for name in names]
 
 
-@pytest.mark.parametrize("runs", [40, 150])
-def test_a_mistake_one_call_later_does_not_turn_memory_against_the_call_before(tmp_path: Path, runs: int) -> None:
-    with filled(tmp_path, cancel_log(runs)) as memory:
+def test_a_mistake_one_call_later_does_not_turn_memory_against_the_call_before(tmp_path: Path) -> None:
+    with filled(tmp_path, cancel_log(40)) as memory:
         at_branch = asked(memory, ("get_order", SHIPPED))
         after = asked(memory, ("get_order", SHIPPED), ("get_shipment", "done"))
     assert [way.tool for way in at_branch.warnings] in ([], ["cancel_order"])
     assert [way.tool for way in after.warnings] == ["cancel_order"]
     assert after.warnings[0].instead == "escalate"
-
-
-def test_a_call_before_the_mistake_is_worth_what_others_achieved_from_there(tmp_path: Path) -> None:
-    log = cancel_log(60)
-    failed = [run.id for run in log if not run.outcome.success]
-    assert len(failed) > 5
-    for start, branch, mistake in worth(tmp_path, log, *failed):
-        assert (start > 0.5, branch > 0.5, mistake) == (True, True, 0.0)
 
 
 def account_run(number: int, random: Random) -> Trajectory:
@@ -116,17 +107,11 @@ def test_a_task_that_no_run_solves_says_little_of_the_calls_of_its_runs(tmp_path
     assert (of_lost[0] > 0.75) is (tasks > 1)
 
 
-def test_a_successful_run_is_worth_one_everywhere(tmp_path: Path) -> None:
-    log = cancel_log(40)
-    won = [run.id for run in log if run.outcome.success]
-    assert {value for of_run in worth(tmp_path, log, *won) for value in of_run} == {1.0}
-
-
-def test_the_last_call_of_a_failed_run_is_worth_nothing(tmp_path: Path) -> None:
+def test_a_successful_run_is_worth_one_everywhere_and_the_last_call_of_a_failed_one_nothing(tmp_path: Path) -> None:
     runs = [trajectory(f"won {n}", "find", "book", "pay") for n in range(9)]
     runs += [trajectory("lost", "find", "book", "pay", success=False), trajectory("short", "find", success=False)]
-    lost, short = worth(tmp_path, runs, "lost", "short")
-    assert (lost[-1], short) == (0.0, [0.0])
+    won, lost, short = worth(tmp_path, runs, "won 0", "lost", "short")
+    assert (won, lost[-1], short) == ([1.0] * 3, 0.0, [0.0])
 
 
 def test_calls_after_the_mistake_are_not_worth_more_than_the_mistake_where_no_run_came_back(tmp_path: Path) -> None:
@@ -136,30 +121,6 @@ def test_calls_after_the_mistake_are_not_worth_more_than_the_mistake_where_no_ru
     find, guess, excuse, sorry = found
     assert find > 0.5
     assert max(guess, excuse, sorry) < 0.2
-
-
-def test_the_rows_of_a_place_are_worth_what_the_decisions_are(tmp_path: Path) -> None:
-    with filled(tmp_path, cancel_log(40)) as memory:
-        place = learned(memory).places[CallPlace("get_shipment")]
-        runs = learned(memory).requests.won_R[place.run_N]
-    assert set(place.value_N[runs].tolist()) == {1.0}
-    assert set(place.value_N[~runs].tolist()) == {0.0}
-
-
-@pytest.mark.parametrize("runs", [5, 25])
-def test_where_successful_runs_ended_here_not_every_way_is_said_to_have_failed(tmp_path: Path, runs: int) -> None:
-    def abstained(folder: Path, runs: Sequence[Trajectory]) -> str:
-        with filled(folder, runs) as memory:
-            return str(memory.suggest("get_order", state="please help").abstained)
-
-    log = [trajectory(f"lost {n}", "get_order", "refund", success=False) for n in range(runs)]
-    assert "every known way" in abstained(tmp_path / "failed", log)
-
-
-def test_weights_sum_to_the_effective_number_of_decisions() -> None:
-    weights = np.array([[1, 1, 1, 1], [3, 0, 0, 0], [2, 1, 1, 0]], dtype=np.float32)
-    assert effective(weights).sum(axis=1).tolist() == pytest.approx([4, 1, 16 / 6])
-    assert effective(10 * weights).tolist() == [pytest.approx(row) for row in effective(weights).tolist()]
 
 
 def test_where_no_decision_is_alike_the_best_way_achieves_half_of_the_base_rate(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hepm import START, Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.ingest.formats.hepm import write_run
 from hepm.ingest.prepare import IngestOptions
 from hepm.types import SUMMARY_TOOL
+from tests.runs import messages_after
 
 LAMP, SHOES = "The lamp is broken, money back", "Wants the red shoes"
 OWN = IngestOptions(own_states=True)
@@ -36,9 +36,10 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 def conversation(*called: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": LAMP}]
-    for number, (name, arguments) in enumerate(called):
-        call = {"id": str(number), "type": "function", "function": {"name": name, "arguments": arguments}}
-        messages += [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "ok"}]
+    for name, arguments in called:
+        _, made, result = messages_after("", name)
+        made["tool_calls"][0]["function"]["arguments"] = arguments
+        messages += [made, result]
     return messages
 
 
@@ -83,12 +84,3 @@ def test_a_run_keeps_to_how_its_states_were_first_stored(memory: Memory, tmp_pat
         other.ingest(tmp_path / "export.jsonl")
         assert other.totals() == memory.totals()
         assert list(other.export()) == list(memory.export())
-
-
-def test_such_a_graph_is_made_of_a_file_and_rewards_of_turns_come_back(tmp_path: Path) -> None:
-    (tmp_path / "runs.jsonl").write_text("\n".join(map(write_run, RUNS)))
-    with Memory.open(tmp_path / "memory.hepm", speak="weighed") as memory:
-        memory.ingest(tmp_path / "runs.jsonl", options=IngestOptions(own_states=True))
-        assert memory.totals().states == 2
-        (stored,) = memory.lessons.runs(["back"], namespace="default")
-        assert [turn.reward for turn in stored.turns] == [None, 0.5, 0.5, 0.5]

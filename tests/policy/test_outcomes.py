@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ import pytest
 from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn, from_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory.messages import as_messages
-from hepm.policy import Floors, Hybrid, Query, floors_of
+from hepm.policy import Hybrid, Query, floors_of
 from hepm.policy.hybrid import AGREED
-from tests.runs import trajectory
+from tests.evidence.remembered import filled
+from tests.runs import messages_after, trajectory
 
 WORDS = ["red", "blue", "green", "old", "new", "big", "small", "tall", "round", "flat", "soft", "cold", "warm", "dry"]
 
@@ -38,13 +40,8 @@ def ask(folder: Path, runs: Sequence[Trajectory], about: str, **options: object)
 
 
 def answer(folder: Path, runs: Sequence[Trajectory], user: str, **options: object) -> Suggestions:
-    with Memory.open(folder, speak="weighed") as memory:
-        memory.ingest(runs)
-        messages = [
-            {"role": "user", "content": user},
-            {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "get_order", "arguments": "{}"}}]},
-            {"role": "tool", "tool_call_id": "1", "content": "get_order done"},
-        ]
+    with filled(folder, runs) as memory:
+        messages = messages_after(user, ("get_order", "get_order done"))
         return memory.suggest(messages=messages, **options)  # type: ignore[arg-type]
 
 
@@ -65,22 +62,8 @@ def test_the_refund_case_is_answered_with_what_worked_and_a_warning_of_what_fail
     assert list(answer(tmp_path / "sure", runs, "Refund parcel 77, broken glass", speak="sure")) == []
 
 
-def test_a_way_that_mostly_failed_is_not_named_though_no_like_run_did_better(tmp_path: Path) -> None:
-    asked = "read the parcel news"
-    with Memory.open(tmp_path / "runs.hepm", speak="weighed") as memory:
-        memory.ingest(
-            [trajectory(f"won {number}", "look", "read", goal=asked) for number in range(2)]
-            + [trajectory(f"lost {number}", "look", "read", success=False, goal=asked) for number in range(28)]
-            + [trajectory(f"other {number}", "look", "open", goal="open window garden") for number in range(8)]
-            + [trajectory(f"direct {number}", "start", "read", goal="a plain letter") for number in range(10)]
-        )
-        found = memory.suggest("look", state=asked)
-        assert "read" not in {one.tool for one in found}
-
-
 @pytest.mark.parametrize(
-    ("all_did", "others", "named"),
-    [(AGREED - 1, 0, []), (AGREED, 0, ["refund"]), (AGREED, 3, [])],
+    ("all_did", "others", "named"), [(AGREED - 1, 0, []), (AGREED, 0, ["refund"]), (AGREED, 3, [])]
 )
 def test_what_all_did_is_named_to_a_new_request_once_another_way_would_have_shown(
     tmp_path: Path, all_did: int, others: int, named: list[str]
@@ -91,16 +74,11 @@ def test_what_all_did_is_named_to_a_new_request_once_another_way_would_have_show
     assert [one.tool for one in found] == named
 
 
-def desk(number: int, *calls: str, result: str = "done") -> list[dict[str, object]]:
+def desk(number: int, *calls: str, result: str = "done") -> list[dict[str, Any]]:
     """A conversation in which a parcel, or the network, is spoken of by turns; the last call returned `result`."""
     wish = f"parcel {number} never came" if number % 2 else f"the network of desk {number} is slow"
-    messages: list[dict[str, object]] = [{"role": "user", "content": wish}]
-    for place, tool in enumerate(calls):
-        call = {"id": f"c{place}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
-        returned = result if place == len(calls) - 1 else "done"
-        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": f"c{place}", "content": returned})
-    return messages
+    *others, last = calls
+    return messages_after(wish, *others, (last, result))
 
 
 @pytest.fixture
@@ -121,18 +99,18 @@ def test_after_a_call_that_runs_with_such_a_request_did_not_make_nothing_is_name
     assert strayed.abstained == "successful runs with such a request hardly ever called get_order"
 
 
-def tracked(what: str) -> list[dict[str, object]]:
+def tracked(what: str) -> list[dict[str, Any]]:
     """A conversation in which something is tracked."""
     wish = f"please track the delivery, courier and status of the {what} parcel"
-    return [{"role": "user", "content": wish}, *desk(0, "track", "close")[1:]]
+    return messages_after(wish, "track", "close")
 
 
-def refunded(what: str, *calls: str) -> list[dict[str, object]]:
+def refunded(what: str, *calls: str) -> list[dict[str, Any]]:
     """A conversation in which money is refunded, or the calls that are made first."""
-    return [{"role": "user", "content": f"refund my money of the {what}"}, *desk(0, *calls)[1:]]
+    return messages_after(f"refund my money of the {what}", *calls)
 
 
-ANSWERED: dict[str, object] = {"role": "assistant", "content": "It is on its way."}
+ANSWERED: dict[str, Any] = {"role": "assistant", "content": "It is on its way."}
 
 
 def test_a_call_for_a_second_request_of_the_user_does_not_count_as_stray(tmp_path: Path) -> None:
@@ -210,11 +188,10 @@ def test_the_only_failed_run_of_a_tool_warns_of_nothing(tmp_path: Path) -> None:
     assert found.warnings == ()
 
 
-@pytest.mark.parametrize("resent", [1, 5])
-def test_a_warning_names_no_way_that_shares_its_successes_with_others(tmp_path: Path, resent: int) -> None:
-    runs = calls("close", "broken", lost=4) + calls("refund", "broken", won=5) + calls("resend", "broken", won=resent)
+def test_a_warning_names_no_way_that_shares_its_successes_with_others(tmp_path: Path) -> None:
+    runs = calls("close", "broken", lost=4) + calls("refund", "broken", won=5) + calls("resend", "broken", won=5)
     (warning,) = ask(tmp_path, runs, "broken").warnings
-    assert (warning.tool, warning.instead) == ("close", "refund" if resent == 1 else "")
+    assert (warning.tool, warning.instead) == ("close", "")
 
 
 def test_what_worked_is_said_by_the_name_that_the_agent_has_it_under(tmp_path: Path) -> None:
@@ -229,15 +206,6 @@ def test_a_tool_that_mostly_succeeds_is_not_warned_of_for_its_failures(tmp_path:
     """Twelve of its sixty runs failed, as of the other's."""
     runs = calls("close", "broken", won=48, lost=12) + calls("refund", "broken", won=24, lost=6)
     assert ask(tmp_path, runs, "broken").warnings == ()
-
-
-def test_a_tool_that_only_failed_here_is_not_first_though_it_succeeds_elsewhere(tmp_path: Path) -> None:
-    runs = [
-        *calls("close", "broken", lost=4),
-        *calls("refund", "broken", won=2),
-        *calls("close", "a question", won=30, last="get_order"),
-    ]
-    assert ask(tmp_path, runs, "broken")[0].tool == "refund"
 
 
 def test_where_no_way_from_here_ever_worked_none_is_named_and_none_is_blamed(tmp_path: Path) -> None:
@@ -293,8 +261,7 @@ def test_after_parallel_calls_a_failed_way_is_warned_of_whichever_was_recorded_l
         for tool in ("close", "refund")
         for n in range(12)
     ]
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(runs)
+    with filled(tmp_path, runs) as memory:
         found = memory.suggest(after, state=request(99, "broken"))
     assert [one.tool for one in found] == ["refund"]
     assert found.warnings == (FailedWay("close", 12, 12, others=12, instead="refund", worked=12, tried=12),)
@@ -313,19 +280,7 @@ def test_a_tool_whose_runs_are_all_forgotten_is_as_unknown_as_to_a_fresh_memory(
         fresh.ingest(kept)
         found = live.suggest("hum", state="fun").abstained
         assert found == fresh.suggest("hum", state="fun").abstained
-        assert found is not None
         assert found.startswith("no run in the namespace 'default' called hum")
-
-
-def test_which_of_equal_runs_came_first_does_not_decide_whether_all_ways_failed(tmp_path: Path) -> None:
-    failed = [trajectory(f"bad {n}", "find", "cancel", success=False) for n in range(6)]
-    good = [trajectory(f"good {n}", "find", "book") for n in range(6)]
-    for name, runs in (("failed first", [*failed, *good]), ("good first", [*good, *failed])):
-        with Memory.open(tmp_path / f"{name}.hepm", speak="weighed") as memory:
-            memory.ingest(runs)
-            found = memory.suggest("find")
-        assert [suggestion.tool for suggestion in found] == ["book"], name
-        assert [way.tool for way in found.warnings] == ["cancel"], name
 
 
 def test_one_failed_run_that_called_many_tools_is_no_proof_that_all_ways_failed(tmp_path: Path) -> None:
@@ -337,38 +292,17 @@ def test_one_failed_run_that_called_many_tools_is_no_proof_that_all_ways_failed(
 
 
 def test_runs_without_vectors_count_as_support_beside_one_with_them(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(calls("refund", "broken", won=20), options=IngestOptions(vectors=False))
+    with filled(tmp_path, calls("refund", "broken", won=20), options=IngestOptions(vectors=False)) as memory:
         memory.ingest(calls("sing", "fun", won=1, last="hum"))
         assert memory.suggest("get_order", state="please refund it")[0].tool == "refund"
 
 
 def test_vectors_of_another_size_are_not_compared(tmp_path: Path) -> None:
     """While another process embeds anew, queries and what was read may differ for a moment."""
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(calls("refund", "broken", won=20))
+    with filled(tmp_path, calls("refund", "broken", won=20)) as memory:
         query = Query(("get_order",), ("get_order",), vector=np.ones(64, dtype=np.float32) / 8)
         assert memory.suggest("get_order", policy=Hybrid(floors=floors_of("weighed")))[0].tool == "refund"
         assert Hybrid(floors=floors_of("weighed")).suggest(memory.mirror(), query)[0].tool == "refund"
-
-
-def test_a_worse_tool_is_named_last_where_every_tool_is_asked_for(tmp_path: Path) -> None:
-    runs = calls("close", "broken", lost=12) + calls("close", "fun", won=3) + calls("refund", "broken", won=6)
-    every = Hybrid(floors=Floors(support=0, similarity=-1, chance=0, further=0))
-    found = ask(tmp_path, runs, "broken", policy=every, k=99)
-    assert {s.tool for s in found} == {"close", "refund", "get_order"}
-    assert found[0].tool == "refund"
-
-
-def test_failed_runs_teach_no_next_tool(tmp_path: Path) -> None:
-    """Ten times as many failed runs went another way: what comes next is learned from the successful ones."""
-    found = ask(tmp_path, calls("refund", "broken", won=4) + calls("refund", "late", won=4), "broken")
-    more = ask(
-        tmp_path / "more",
-        calls("refund", "broken", won=4) + calls("refund", "late", won=4) + calls("close", "torn", lost=80),
-        "broken",
-    )
-    assert found[0].tool == more[0].tool == "refund"
 
 
 def test_without_a_state_the_most_frequent_way_that_does_not_fail_is_named(tmp_path: Path) -> None:
@@ -391,16 +325,6 @@ def test_a_reason_counts_runs_that_succeeded_though_no_later_mistake_is_charged_
     assert "18 of 24 such runs succeeded with it" in first.reason
 
 
-def test_a_certain_suggestion_says_what_speaks_for_it(tmp_path: Path) -> None:
-    runs = [*calls("refund", "broken", won=12), *calls("close", "broken", lost=12), *calls("resend", "late", won=12)]
-    found = ask(tmp_path, runs, "broken", k=3)
-    assert found[0].tool == "refund"
-    assert found[0].score > 0.9
-    assert found[0].reason.startswith(
-        'the user\'s last message says "broken" (12 of 12 such runs succeeded with it, 0 of 12 with close); '
-    )
-
-
 def contract(number: int, country: str, annex: str, tool: str, *, well: bool) -> Trajectory:
     """A run that reads a template, whose one word says whether an annex is needed, for a customer in a country."""
     goal = f"Prepare the contract with {country} papers and {country} law, number {number}"
@@ -421,18 +345,13 @@ def test_a_tool_that_only_failed_in_like_runs_is_not_warned_of_where_a_fact_spea
         # In Norway no run needed one, so that the runs most like the next one only failed with it.
         runs.append(contract(n, "Norwegian", "none", "add_annex", well=False))
         runs.append(contract(n, "Norwegian", "none", "send_contract", well=True))
-    function = {"name": "fetch_template", "arguments": "{}"}
+    asked = "Prepare the contract with Norwegian papers and Norwegian law, number 99"
 
     def warned(annex: str) -> list[str]:
-        messages = [
-            {"role": "user", "content": "Prepare the contract with Norwegian papers and Norwegian law, number 99"},
-            {"role": "assistant", "tool_calls": [{"id": "1", "function": function}]},
-            {"role": "tool", "tool_call_id": "1", "content": json.dumps({"annex": annex, "country": "Norwegian"})},
-        ]
+        messages = messages_after(asked, ("fetch_template", json.dumps({"annex": annex, "country": "Norwegian"})))
         return [way.tool for way in memory.suggest(messages=messages).warnings]
 
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(runs)
+    with filled(tmp_path, runs) as memory:
         assert warned("none") == ["add_annex"]
         assert warned("needed") == []
 
