@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 from hepm.ingest.reading import read_runs
 from hepm.ingest.records import ReadOptions, Rejection, Remark
 from hepm.types import Trajectory
-from tests.ingest.golden import source, values
+from tests.ingest.golden import values
 
 Record = dict[str, Any]
 
@@ -51,13 +50,6 @@ def write(path: Path, *values: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(json.dumps(value) for value in values) + ("\n" if len(values) > 1 else ""), "utf-8")
     return path
-
-
-def write_bfcl(folder: Path) -> Path:
-    """A folder in BFCL's layout; its question file, with one question, is returned."""
-    shutil.copytree(source("bfcl"), folder, dirs_exist_ok=True)
-    (folder / "BFCL_v4_simple_python.json").unlink()
-    return write(folder / "BFCL_v4_multi_turn_base.json", BFCL_QUESTION)
 
 
 def read(*sources: Path | str, options: ReadOptions | None = None) -> tuple[list[Trajectory], list[Rejection]]:

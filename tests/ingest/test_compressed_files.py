@@ -16,7 +16,12 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hepm.ingest.files import open_source
+from hepm.ingest.records import Rejection
+from tests.faults.command import Answer, quick
 from tests.ingest.samples import AGENTDOJO, CHAT, TAU, read, read_reason, write
 
 
@@ -96,3 +101,130 @@ def test_what_begins_like_an_archive_and_is_none_is_rejected(tmp_path: Path) -> 
     for content in (b"PK\3\4 and no more", b"BZh9 and no more", bytes(2048), b"\xfd7zXZ\0?"):
         (tmp_path / "noext").write_bytes(content)
         assert read_reason(tmp_path / "noext")
+
+
+# tar archives
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0/"), min_size=1, max_size=150).filter(
+    lambda name: name.strip(".") == name and name.strip() == name
+)
+FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
+
+
+def packed(files: dict[str, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        folder = tarfile.TarInfo("a folder.json")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        link = tarfile.TarInfo("a link.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "somewhere"
+        archive.addfile(link)
+    return out.getvalue()
+
+
+def unpacked(archive: bytes, folder: Path, name: str = "a.tar") -> tuple[dict[str, bytes], list[str]]:
+    """Names and contents of the members that are opened, and why others are not."""
+    file = folder / name
+    file.write_bytes(archive)
+    found: dict[str, bytes] = {}
+    reasons: list[str] = []
+    for opened in open_source(str(file)):
+        if isinstance(opened, Rejection):
+            reasons.append(opened.reason)
+        else:
+            found[opened.name.removeprefix(f"{file}!")] = opened.stream.read()
+    return found, reasons
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tar")
+
+
+@given(st.dictionaries(names, st.binary(max_size=1500), min_size=1, max_size=4), st.sampled_from(["gnu", "pax"]))
+def test_members_come_out_as_tarfile_packed_them(folder: Path, files: dict[str, bytes], form: str):
+    files = {f"{name}.json": b"{" + content for name, content in files.items()}
+    assert unpacked(packed(files, FORMATS[form]), folder) == (files, [])
+
+
+def test_long_paths_of_old_archives_are_joined(folder: Path):
+    files = {"folder/" * 20 + "file.json": b"{}"}
+    assert unpacked(packed(files, tarfile.USTAR_FORMAT), folder) == (files, [])
+
+
+def test_what_comes_before_the_cut_is_handed_out(folder: Path):
+    archive = packed({"first.json": b"1" * 600, "second.json": b"2" * 600})
+    found, (reason,) = unpacked(archive[: archive.index(b"second.json") + 600], folder)
+    assert list(found) == ["first.json"]
+    assert reason == "it is no tar archive, or it is damaged or cut off"
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_damage_of_what_compresses_an_archive_is_told_though_all_members_were_read(tmp_path: Path, damage: str) -> None:
+    whole = gzip.compress(packed({"one.jsonl": b"1", "two.jsonl": b"2"}), mtime=0)
+    damaged = whole[:-4] if damage == "cut" else whole[:-8] + bytes(4) + whole[-4:]  # the checksum
+    found, reasons = unpacked(damaged, tmp_path, "a.tar.gz")
+    assert found.keys() == {"one.jsonl", "two.jsonl"}
+    assert len(reasons) == 1
+    assert reasons[0].startswith("the file is damaged")
+
+
+def test_damage_between_members_is_reported(folder: Path):
+    archive = bytearray(packed({"first.json": b"1" * 600, "second.json": b"2" * 600}))
+    archive[archive.index(b"second.json")] ^= 1
+    found, (reason,) = unpacked(bytes(archive), folder)
+    assert list(found) == ["first.json"]
+    assert reason == "it is no tar archive, or it is damaged or cut off"
+
+
+@given(st.binary(min_size=1, max_size=2000))
+def test_what_is_no_archive_is_an_error_and_no_crash(folder: Path, content: bytes):
+    assert len(unpacked(content, folder)[1]) == 1
+
+
+# A base install cannot read Zstandard: it says so of those files, and reads the others
+
+SENTENCE = "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
+
+
+@pytest.fixture
+def base_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process without the package, as in a base install."""
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+
+
+@pytest.fixture
+def three_files(tmp_path: Path) -> Path:
+    """Three files, the second one compressed with Zstandard."""
+    three_files = tmp_path / "three_files"
+    write(three_files / "a.json", AGENTDOJO)
+    write(three_files / "b.json", CHAT)
+    write(three_files / "c.json", [TAU])
+    (three_files / "b.json.zst").write_bytes(zstandard.ZstdCompressor().compress((three_files / "b.json").read_bytes()))
+    (three_files / "b.json").unlink()
+    return three_files
+
+
+@pytest.mark.usefixtures("base_install")
+def test_a_zstandard_file_in_an_archive_keeps_no_other_file_of_it_out(three_files: Path, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "runs.tar", "w") as archive:
+        archive.add(three_files, "runs")
+    answer = quick("ingest", tmp_path / "runs.tar", "--store", tmp_path / "store.hepm", "--json")
+    assert said(answer) == (0, 2, [SENTENCE])
+
+
+def said(answer: Answer) -> tuple[int, int, list[str]]:
+    """Exit code, how many runs were stored, and what is said of the files that were not read."""
+    return answer.code, answer.json["stored"], [one["reason"] for one in answer.json["rejected"]]
+
+
+@pytest.mark.usefixtures("base_install")
+def test_one_zstandard_file_keeps_no_other_file_of_a_folder_out(three_files: Path, tmp_path: Path) -> None:
+    answer = quick("ingest", three_files, "--store", tmp_path / "store.hepm", "--json")
+    assert said(answer) == (0, 2, [SENTENCE])
+    assert list(answer.reasons()) == ["b.json.zst"]

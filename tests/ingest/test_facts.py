@@ -16,8 +16,8 @@ from hepm.ingest.facts import (
     facts_of_result,
     shorter_result,
 )
-from hepm.ingest.transitions import agent_state, transitions
-from hepm.types import SAID, SAID_LAST, TIME, ToolCall, Trajectory, Turn
+from hepm.ingest.transitions import agent_state
+from hepm.types import SAID, SAID_LAST, TIME, ToolCall, Turn
 
 
 def called(tool: str, result: str) -> Turn:
@@ -91,7 +91,6 @@ def test_sums_of_money_in_a_text_are_numbers_by_the_word_before_them(text: str, 
     ("text", "numbers"),
     [
         ("I need 250 boxes of screws for $1,200.50.", {"#": 1200.5}),
-        ("2 tickets with 30 % discount, please", {"#": 30}),
         ("order #W12345 and O-12345 of 2026, alarm 7 of 2024-05-03, at 10:30, +49170123456", {}),
     ],
 )
@@ -111,7 +110,6 @@ def test_a_message_says_the_largest_amount_that_it_counts_but_no_id_and_no_date(
         (json.dumps({"content": [{"text": json.dumps({"tier": "gold", "at": "2026-01-02T10:00"})}]}), {"tier=gold"}),
         ("<status>open</status><lines><line><left>2</left></line></lines>", {"status=open", "lines.line.left"}),
         ("| field | value |\n|---|---|\n| warranty | expired |", {"warranty=expired"}),
-        ("| name | state | left |\n|:--|--:|---|\n| a | sold | 3 |\n| b | open | 12 |", {"[].state=sold", "[].left"}),
         ('{"item": "FRZ-12345", "zip": "94107"}', {"item=frz-…"}),
     ],
 )
@@ -119,9 +117,9 @@ def test_results_in_other_forms_than_json_have_the_same_facts(result: str, facts
     assert facts <= facts_of_result(result).keys()
 
 
-@pytest.mark.parametrize("text", ["one <b>bold</b> word among many others", "| a line of text", "Note: a single line"])
-def test_a_sentence_with_signs_in_it_is_words(text: str):
-    assert all("~" in name or name.startswith("=") for name in facts_of_result(text))
+def test_a_sentence_with_signs_in_it_is_words():
+    for text in ("one <b>bold</b> word among many others", "| a line of text", "Note: a single line"):
+        assert all("~" in name or name.startswith("=") for name in facts_of_result(text))
 
 
 def test_the_largest_number_of_a_list_counts_and_what_stands_behind_a_long_list_is_read():
@@ -131,16 +129,11 @@ def test_the_largest_number_of_a_list_counts_and_what_stands_behind_a_long_list_
     assert found["unit=bar"] == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("$1,250.50", 1250.5), ("31.5 kg", 31.5), ("EUR 12", 12), ("30 days", 30), ("-4%", -4)]
-)
-def test_a_number_with_its_unit_in_a_text_is_a_number(text: str, number: float):
-    assert facts_of_result(json.dumps({"size": text})) == {"size": number}
-
-
-@pytest.mark.parametrize("number", [10**12, 10**400, float("nan"), float("inf")], ids=["id", "huge", "nan", "inf"])
-def test_numbers_that_are_ids_or_none_are_left_out(number: float):
-    assert facts_of_result(json.dumps({"number": number})) == {}
+def test_a_number_with_its_unit_in_a_text_is_a_number_unless_it_is_an_id_or_none():
+    for text, number in (("$1,250.50", 1250.5), ("31.5 kg", 31.5), ("EUR 12", 12), ("-4%", -4)):
+        assert facts_of_result(json.dumps({"size": text})) == {"size": number}
+    for number in (10**12, 10**400, float("nan")):
+        assert facts_of_result(json.dumps({"number": number})) == {}
 
 
 def test_a_short_text_of_three_words_is_a_value_and_its_words_and_one_of_two_a_value_alone():
@@ -163,7 +156,6 @@ def test_a_long_text_is_its_words_and_a_short_one_a_value():
     ("text", "numbers"),
     [
         ("PING gateway, 4 % lost, rtt min/avg/max 2/10/70 ms, signal -44 dBm", {"lost": 4, "dbm": -44}),
-        ("=== 3 failed, 12 passed in 0.31s ===", {"failed": 3, "passed": 12}),
         ("the process has ended with exit code: 1", {"code": 1}),
         ("the order goes to 694 Highland Drive, Springfield, and 3 FAILED", {"failed": 3}),
         ("see you on 2024-05-03 at 10:30, call +49 170 123456, version 1.2.3, id: 5f3a", {}),
@@ -188,13 +180,12 @@ STATES = table([{"id": 1, "state": "open", "left": 3}, {"id": 2, "state": "sold 
         " id |  state   | left \n----+----------+------\n  1 | open     |    3\n  2 | sold out |   12",
         "+----+----------+------+\n| id | state    | left |\n+----+----------+------+\n"
         "|  1 | open     |    3 |\n|  2 | sold out |   12 |\n+----+----------+------+",
-        "| id | state | left |\n|---:|:--|---|\n| 1 | open | 3 |\n| 2 | sold out | 12 |",
         "│ id │ state    │ left │\n╞════╪══════════╪══════╡\n│ 1  │ open     │ 3    │\n│ 2  │ sold out │ 12   │",
         "id  state     left\n--  --------  ----\n1   open      3\n2   sold out  12",
         "id   state      left\n1    open       3\n2    sold out   12",
         "id\tstate\tleft\n1\topen\t3\n2\tsold out\t12",
     ],
-    ids=["psql", "mysql", "Markdown", "duckdb", "sqlite", "aligned", "tabs"],
+    ids=["psql", "mysql", "duckdb", "sqlite", "aligned", "tabs"],
 )
 def test_a_table_of_any_tool_has_the_facts_of_the_same_rows_as_json(result: str) -> None:
     assert facts_of_result(result) == STATES
@@ -219,13 +210,8 @@ def test_a_table_of_any_tool_has_the_facts_of_the_same_rows_as_json(result: str)
             {"[]": 2, "[].b=": 1, "[].b=late": 1, "[last].b=late": 1, "=(2 rows)": 1},
             set(),
         ),
-        (
-            "Name: web\nState: up\nGroup   | led by | waiting\nMonday  | Ada    | 4\nFriday  | Bo     | 7",
-            {"Name=web": 1, "State=up": 1, "[monday].waiting": 4, "[friday].waiting": 7},
-            set(),
-        ),
     ],
-    ids=["metrics", "Markdown with a title", "psql with a value left out", "keys above"],
+    ids=["metrics", "Markdown with a title", "psql with a value left out"],
 )
 def test_lines_around_a_table_stay_words_or_values(result: str, facts: Mapping[str, float], words: set[str]) -> None:
     found = facts_of_result(result)
@@ -238,15 +224,11 @@ def test_lines_around_a_table_stay_words_or_values(result: str, facts: Mapping[s
     [
         "INFO  the server has started\nERROR  connection refused\nWARN  retry in a moment",
         "2026-01-02 10:00  INFO  started\n2026-01-02 10:01  ERROR  refused\n2026-01-02 10:02  INFO  ended",
-        "[api]  started\n[api]  refused a request\n[db]  ended",
-        "worker  has begun\nworker  has failed\nworker  has ended",
         "The order was shipped.  It is late.\nA refund was asked for.  It is due.\nNobody called.  That is all.",
         "total 16\n-rw-r--r-- 1 root root  644 Nov 30 a.md\n-rw-r--r-- 1 root root  165 Nov 30 b.md\n"
         "-rw-r--r-- 1 root root  165 Nov 30 c.md",
         "func f() {\n\tif empty(items) {\n\t\treturn nil\n\t}\n\tcall(items)\n\tcall(others)\n}",
-        "id,name,state\n1,lamp,open\n2,desk,sold",
         "name  state\nlamp  open",
-        "name | state",
         "| name | state |",
         "a long text of one line, which has a bar | in it",
     ],
@@ -297,30 +279,14 @@ def test_items_are_told_apart_by_names_that_no_two_of_them_have() -> None:
     assert ids.keys() == {"[]", "[].now", "[].id=node-…", "[last].id=node-…", "[last].now"}
 
 
-def test_a_line_that_is_left_out_is_told_from_one_whose_value_is_another_person_s() -> None:
-    signed = [f"Referral 12345\nTo: cardiology\nSigned by: {name}\nUrgent: no" for name in ("Dr. Ito", "Dr. Roy")]
-    missing = "Referral 12345\nTo: cardiology\nUrgent: no"
-    assert ["Signed by=*" in facts_of_result(text) for text in (*signed, missing)] == [True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("value", "there"), [("n" * 90, True), ("W-12345", True), ("", False), (" ", False), ("-", False), ("—", False)]
-)
+@pytest.mark.parametrize(("value", "there"), [("n" * 90, True), ("W-12345", True), (" ", False), ("—", False)])
 def test_a_text_is_there_if_it_has_a_letter_or_a_digit(value: str, there: bool) -> None:
     assert ("note=*" in facts_of_result(json.dumps({"note": value}))) is there
     assert "=*" not in facts_of_result(value)
 
 
 @pytest.mark.parametrize(
-    ("age", "minutes"),
-    [
-        ("90s ago", 1.5),
-        ("23m ago", 23),
-        ("2 hours ago", 120),
-        ("1 day ago", 1440),
-        ("7d ago", 10080),
-        ("2w ago", 20160),
-    ],
+    ("age", "minutes"), [("90s ago", 1.5), ("2 hours ago", 120), ("1 day ago", 1440), ("2w ago", 20160)]
 )
 def test_an_age_is_a_number_of_minutes(age: str, minutes: float) -> None:
     assert facts_of_result(json.dumps({"deployed": age})) == {"deployed.ago": minutes}
@@ -333,16 +299,14 @@ def test_of_several_ages_the_least_counts() -> None:
     assert facts_of_result(json.dumps([{"at": "3d ago"}, {"at": "10m ago"}]))["[].at.ago"] == 10
 
 
-@pytest.mark.parametrize("text", ["the deploy was 1.5h ago, by the team", "the deploy was 12345d ago, by the team"])
-def test_a_part_of_a_number_is_no_age(text: str) -> None:
-    assert "ago" not in facts_of_result(text)
+def test_a_part_of_a_number_is_no_age() -> None:
+    for age in ("1.5h ago", "12345d ago"):
+        assert "ago" not in facts_of_result(f"the deploy was {age}, by the team")
 
 
-@pytest.mark.parametrize(
-    ("name", "is_value"), [("HighLatencyP99", True), ("disk_full_p95", True), ("session4f3a91", False), ("P99", False)]
-)
-def test_a_name_that_ends_in_two_digits_is_no_id(name: str, is_value: bool) -> None:
-    assert (f"alert={name.lower()}" in facts_of_result(json.dumps({"alert": name}))) is is_value
+def test_a_name_that_ends_in_two_digits_is_no_id() -> None:
+    for name, is_value in (("disk_full_p95", True), ("session4f3a91", False), ("P99", False)):
+        assert (f"alert={name.lower()}" in facts_of_result(json.dumps({"alert": name}))) is is_value
 
 
 def test_a_key_eight_levels_deep_is_a_fact_and_one_below_is_none() -> None:
@@ -360,11 +324,10 @@ LONG = {
     "few long rows": "\n".join(["\t".join(["head"] * 6000)] * 3),
     "spaces": "a" + " " * 99_990 + "b",
     "spaces and bars": "a " + " |" * 49_990,
-    "one bar a line": "x\n" + "|\n" * 49_990,
     "lines": "\n".join(f"{'  a' * (line % 9)}  b" for line in range(6000)),
-    "a word": "x" * 99_990,
     "rules": "a\n" + "----\n" * 19_990,
     "a key": "a" + " *" * 49_990,
+    "a name": json.dumps([{"name": "a" * 29 + "!", "now": 5}]),
 }
 
 
@@ -375,23 +338,15 @@ def test_a_result_of_100_000_characters_is_read_at_once(text: str) -> None:
     assert time.process_time() - begun < 0.2
 
 
-def test_the_name_of_an_item_is_looked_at_in_a_straight_line() -> None:
-    begun = time.process_time()
-    facts_of_result(json.dumps([{"name": "a" * 29 + "!", "now": 5}]))
-    assert time.process_time() - begun < 0.2
-
-
 @given(st.text(alphabet=st.sampled_from("ab1 \n\t|-+:=…│é.{[<"), max_size=80))
 def test_no_text_that_looks_like_a_table_raises(text: str) -> None:
     for result in (text, f"name  state\n{text}", f"| a | b |\n|---|---|\n{text}", shorter_result(text * 40)):
         assert len(facts_of_result(result)) <= MOST_FACTS
 
 
-@pytest.mark.parametrize(
-    "text", ["{broken", "[" * 5000, "[" * 900 + "]" * 900, "|", "|\n|", '{"a": ' * 200 + "1" + "}" * 200, "", "  "]
-)
-def test_any_result_has_facts_or_none_and_raises_nothing(text: str):
-    assert len(facts_of_result(text)) <= MOST_FACTS
+def test_any_result_has_facts_or_none_and_raises_nothing():
+    for text in ("{broken", "[" * 5000, "[" * 900 + "]" * 900, "|\n|", '{"a": ' * 200 + "1" + "}" * 200, "  "):
+        assert len(facts_of_result(text)) <= MOST_FACTS
 
 
 def test_no_result_has_more_facts_than_are_kept():
@@ -413,13 +368,6 @@ def test_a_state_holds_the_latest_result_of_each_tool_and_all_that_the_user_wrot
     assert facts["get_stock"] == {"left": 3}
     assert facts[SAID] == facts_of_message("cancel order then refund")
     assert facts[SAID_LAST] == facts_of_message("then refund")
-
-
-def test_a_transition_holds_what_was_learned_since_the_turn_before():
-    turns = (Turn("user", "cancel order"), called("get_order", '{"status": "pending"}'), called("cancel_order", "done"))
-    first, second = transitions(Trajectory("r", turns))
-    assert first.learned == {SAID: facts_of_message("cancel order")}
-    assert second.learned == {"get_order": {"status=pending": 1, "status=*": 1}}
 
 
 def test_a_hint_in_a_result_is_no_fact():
@@ -458,23 +406,20 @@ def test_an_object_that_is_cut_in_the_middle_is_read_up_to_there() -> None:
     assert {"status=open", "codes[]", "all.keyaa.state=open"} <= facts_of_result(shorter).keys()
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        '{"a": "\\ud800", "b": "' + "x" * 900 + '"}',
-        '{"a": [' + "1," * 900,
-        "['" + "a" * 900,
-        "[" * 700 + "]" * 700,
-        '{"content": [{"type": "text", "text": "' + "z" * 900 + '"}]}',
-        '{"type": "text", "text": 5, "content": 7, "all": "' + "z" * 900 + '"}',
-        "word " * 300,
-    ],
+CUT = (
+    '{"a": "\\ud800", "b": "' + "x" * 900 + '"}',
+    '{"a": [' + "1," * 900,
+    "['" + "a" * 900,
+    "[" * 700 + "]" * 700,
+    '{"type": "text", "text": 5, "content": 7, "all": "' + "z" * 900 + '"}',
 )
-def test_a_long_result_of_any_kind_is_cut_so_that_it_can_be_stored(result: str) -> None:
-    shorter = shorter_result(result)
-    assert len(shorter) <= KEPT_CHARS
-    assert shorter.encode()
-    assert len(facts_of_result(shorter)) <= MOST_FACTS
+
+
+def test_a_long_result_of_any_kind_is_cut_so_that_it_can_be_stored() -> None:
+    for shorter in map(shorter_result, CUT):
+        assert len(shorter) <= KEPT_CHARS
+        assert shorter.encode()
+        assert len(facts_of_result(shorter)) <= MOST_FACTS
 
 
 @pytest.mark.parametrize("lines", [1, 90])

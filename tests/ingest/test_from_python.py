@@ -14,7 +14,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from openai.types.chat import ChatCompletion, ChatCompletionMessage, ParsedChatCompletionMessage
+from openai.types.chat import ChatCompletionMessage, ParsedChatCompletionMessage
 from openai.types.responses import FunctionTool
 from pydantic import BaseModel
 
@@ -35,32 +35,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 def answered(*calls: tuple[str, dict[str, Any]], text: str | None = None) -> ChatCompletionMessage:
     """The message of a response, as the SDK makes it of what an endpoint sent."""
-    sent = {
-        "id": "r1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "small-model",
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": "tool_calls" if calls else "stop",
-                "message": {
-                    "role": "assistant",
-                    "content": text,
-                    "tool_calls": [
-                        {
-                            "id": f"call-{number}",
-                            "type": "function",
-                            "function": {"name": name, "arguments": json.dumps(arguments)},
-                        }
-                        for number, (name, arguments) in enumerate(calls)
-                    ]
-                    or None,
-                },
-            }
-        ],
-    }
-    return ChatCompletion.model_validate(sent).choices[0].message
+    functions = [{"name": name, "arguments": json.dumps(arguments)} for name, arguments in calls]
+    made = [{"id": f"call-{at}", "type": "function", "function": one} for at, one in enumerate(functions)]
+    return ChatCompletionMessage.model_validate({"role": "assistant", "content": text, "tool_calls": made or None})
 
 
 def conversation(order: int = 7) -> list[Any]:
@@ -74,10 +51,6 @@ def conversation(order: int = 7) -> list[Any]:
         {"role": "tool", "tool_call_id": "call-0", "content": "done"},
         answered(text="It is done."),
     ]
-
-
-def stored(memory: Memory) -> list[dict[str, Any]]:
-    return exported_runs(memory)
 
 
 # Messages
@@ -95,29 +68,16 @@ def test_the_sdks_messages_say_the_same_as_dictionaries(memory: Memory) -> None:
     plain = [one if isinstance(one, dict) else one.model_dump() for one in conversation()]
     memory.ingest(from_messages(conversation(), success=True))
     assert memory.ingest(from_messages(plain, success=True)).duplicates == 1
-    calls = [[call["name"] for call in turn.get("calls", ())] for turn in stored(memory)[0]["turns"]]
+    calls = [[call["name"] for call in turn.get("calls", ())] for turn in exported_runs(memory)[0]["turns"]]
     assert calls == [[], ["get_order", "get_user"], ["refund"], []]
 
 
 def test_what_is_said_of_the_run_is_stored_with_it(memory: Memory) -> None:
-    memory.ingest(
-        from_messages(
-            conversation(), id="run-1", task="refund", reward=0.25, environment="shop", user="ann", model="small-model"
-        ),
-        namespace="desk",
-    )
+    about: dict[str, Any] = {"task": "refund", "reward": 0.25, "environment": "shop", "user": "ann", "model": "small"}
+    memory.ingest(from_messages(conversation(), id="run-1", **about), namespace="desk")
     (run,) = exported_runs(memory, "desk")
     del run["turns"]
-    assert run == {
-        "hepm": 2,
-        "id": "run-1",
-        "environment": "shop",
-        "task": "refund",
-        "model": "small-model",
-        "user": "ann",
-        "reward": 0.25,
-        "source": "<python>",
-    }
+    assert run == {"hepm": 2, "id": "run-1", **about, "source": "<python>"}
 
 
 @dataclass
@@ -147,7 +107,7 @@ class Answer(BaseModel):
 )
 def test_whatever_has_a_role_and_content_is_a_message(memory: Memory, message: Any) -> None:
     memory.ingest(from_messages(deque([message]), success=np.bool_(True)))
-    assert stored(memory)[0]["turns"] == [{"role": "user", "text": "Hello"}]
+    assert exported_runs(memory)[0]["turns"] == [{"role": "user", "text": "Hello"}]
 
 
 def test_a_parsed_message_is_read_without_a_warning(memory: Memory) -> None:
@@ -195,8 +155,8 @@ def test_what_a_file_of_any_format_holds_is_read_alike_from_python(memory: Memor
 def test_what_was_exported_is_ingested_as_dictionaries(memory: Memory, tmp_path: Path) -> None:
     memory.ingest([trajectory("get_order", "refund"), CHAT])
     with Memory.open(tmp_path / "other.hepm", speak="weighed") as other:
-        assert other.ingest(stored(memory)).by_format == {"hepm": 2}
-        assert stored(other) == stored(memory)
+        assert other.ingest(exported_runs(memory)).by_format == {"hepm": 2}
+        assert exported_runs(other) == exported_runs(memory)
 
 
 def test_records_of_many_formats_trajectories_and_files_may_be_mixed(memory: Memory, tmp_path: Path) -> None:
@@ -221,16 +181,6 @@ def test_records_that_cannot_be_used_are_rejected_by_their_number(memory: Memory
         "7, record 2": "'traj' is null, not a list",
     }
     assert report.stored == 3
-
-
-def test_one_record_need_not_be_in_a_list(memory: Memory) -> None:
-    class Record(BaseModel):
-        id: str
-        success: bool
-        messages: list[Any]
-
-    assert memory.ingest(CHAT).stored == 1
-    assert memory.ingest(Record(id="model", success=True, messages=conversation())).stored == 1
 
 
 # Tools

@@ -62,7 +62,6 @@ def test_only_new_and_grown_files_are_read_again(tmp_path: Path, opened: list[st
         assert (report.stored, report.duplicates, report.rejected) == (2, 1, [])
         assert opened == ["three.jsonl", "two.jsonl"]
         run = memory.run("two")
-        assert run is not None
         assert [call.name for call in run.calls()][-1] == "Edit"
         assert memory.totals().trajectories == 3
         assert memory.examine() == []

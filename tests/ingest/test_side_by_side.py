@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are c
 
 
 def test_figures_do_not_depend_on_how_many_processes_work(tmp_path: Path) -> None:
-    file = write(tmp_path / "runs.jsonl", chats(tasks=40))
+    file = write(tmp_path / "runs.jsonl", chats(tasks=12))
     records = [(name, item) for name, item in read_runs([str(file)]) if isinstance(item, Trajectory)]
     methods = find_methods(["first-order", "episodic"])
     steps: list[tuple[int, int]] = []

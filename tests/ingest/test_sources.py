@@ -27,8 +27,7 @@ def test_each_format_is_recognised_by_its_content(tmp_path: Path, name: str):
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
-    [("./run.json", True), ("../../run.json", True), ("./.run.json", False), ("a/.git/run.json", False)],
+    ("name", "shown"), [("../../run.json", True), ("./.run.json", False), ("a/.git/run.json", False)]
 )
 def test_only_a_part_that_begins_with_a_point_hides_a_member(tmp_path: Path, name: str, shown: bool):
     plain = write(tmp_path / "run.json", AGENTDOJO)
@@ -64,20 +63,14 @@ def test_stdin_is_a_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert [run.source for run in runs] == ["<stdin>", "<stdin>"]
 
 
-@pytest.mark.parametrize("name", ["missing.json", "none-*.json"])
-def test_a_name_that_leads_nowhere_is_rejected(tmp_path: Path, name: str):
-    assert read_reason(str(tmp_path / name)) in {"there is no such file or folder", "no file matches this pattern"}
+def test_a_name_that_leads_nowhere_is_rejected(tmp_path: Path):
+    assert read_reason(str(tmp_path / "missing.json")) == "there is no such file or folder"
+    assert read_reason(str(tmp_path / "none-*.json")) == "no file matches this pattern"
 
 
 def test_an_unknown_format_is_refused_before_anything_is_read():
     with pytest.raises(FormatError, match="known are auto, agentdojo, atif, bfcl, chat, claude-code, cline, codex"):
         read_runs(["missing"], ReadOptions(format="csv"))
-
-
-def test_a_file_of_another_format_than_the_one_asked_for_is_rejected(tmp_path: Path):
-    path = write(tmp_path / "run.json", AGENTDOJO)
-    assert read_one(path, ReadOptions(format="agentdojo"))
-    assert read_reason(path, ReadOptions(format="tau")) == "'traj' is null, not a list"
 
 
 def test_a_folder_or_archive_of_nothing_to_read_says_so(tmp_path: Path):
@@ -126,12 +119,6 @@ def test_runs_behind_a_header_are_found_in_a_list_too_long_to_decode_at_once(tmp
     runs = [CHAT, {**CHAT, "id": "long", "notes": "x" * HEAD}]
     runs, rejected = read(write(tmp_path / "log.json", [{"note": "header"}, *runs]))
     assert ([run.id for run in runs], [rejection.record for rejection in rejected]) == (["chat-1", "long"], [1])
-
-
-def test_the_last_line_tells_the_format_without_an_end_of_line(tmp_path: Path):
-    file = tmp_path / "log.jsonl"
-    file.write_text('{"note": "header"}\n' + json.dumps(CHAT))
-    assert [run.id for run in read(file)[0]] == ["chat-1"]
 
 
 def test_the_format_that_is_named_reads_what_another_reader_would_recognise(tmp_path: Path):

@@ -109,7 +109,7 @@ def made(prefix: str, drawn: Sequence[tuple[list[str], bool, str]]) -> list[Traj
     ]
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(good=st.lists(a_run, min_size=1, max_size=5), bad=st.lists(a_run, min_size=1, max_size=5), first=st.booleans())
 def test_nothing_is_suggested_or_learned_otherwise_for_them(
     tmp_path_factory: pytest.TempPathFactory, good: list[Any], bad: list[Any], first: bool
