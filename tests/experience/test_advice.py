@@ -135,37 +135,6 @@ def test_the_agents_own_names_are_those_of_the_suggestion() -> None:
 # In a memory
 
 
-KINDS = (
-    ("broken glass in my parcel, I want my money back", "refund", "close_ticket"),
-    ("the courier came while I was out, bring the parcel again please", "redeliver", "refund"),
-    ("I wrote you twice about this, forget the second message", "close_ticket", "redeliver"),
-)
-"""What users want, what works, and what fails: each tool works for one kind and fails for another."""
-
-
-def test_a_prompt_gives_the_rule_of_the_kind_of_request_at_hand(memory: Memory) -> None:
-    memory.ingest(
-        trajectory(
-            f"{tool}-{at}-{n}", "get_order", tool, goal=f"Order {n}: {goal}", task=f"{at}", success=tool == right
-        )
-        for at, (goal, right, wrong) in enumerate(KINDS)
-        for n in range(6 + 4 * at)
-        for tool in (right, wrong)
-    )
-    memory.principles.distill(namespace=NS)
-    others = (
-        "my parcel arrived broken, give me the money",
-        "nobody was at home when the courier rang",
-        "ignore the second message, it is the same",
-    )
-    for (goal, right, wrong), other in zip(KINDS, others, strict=True):
-        for now in (goal, other):
-            prompt = memory.prompt(state=now, after="get_order", options=PromptOptions(suggestions=0))
-            assert re.findall(r"call (\w+) rather than (\w+)\.", prompt.text) == [(right, wrong)]
-            suggested = memory.prompt(state=now, after="get_order").suggestions
-            assert {one.tool for one in suggested[:1]} <= {right}
-
-
 LINES = (
     ("Outage in the area, crew on site", "inform", "restart"),
     ("No outage, the modem does not answer", "restart", "inform"),

@@ -57,13 +57,7 @@ def stored(bank: LessonBank) -> list[Principle]:
     return [Principle.of(one.row) for one in bank.lessons(NS).all("principle")]
 
 
-@pytest.mark.parametrize(
-    "triple",
-    [
-        ("get_order", "followed_by", "refund"),
-        ("an order", "is worth", "a look"),
-    ],
-)
+@pytest.mark.parametrize("triple", [("get_order", "followed_by", "refund"), ("an order", "is worth", "a look")])
 def test_a_claim_that_the_run_bears_out_is_stored(
     triple: tuple[str, str, str], bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:

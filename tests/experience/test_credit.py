@@ -48,12 +48,6 @@ def test_the_snowman_of_figure_6() -> None:
     assert key_turns(credits, k=2) == (0, 1)  # as printed: turns 1 and 2
 
 
-def test_the_hidden_function_of_figure_8() -> None:
-    credits = credit((0.2, 0.3, 0.4, 0.5, 1.0))
-    assert credits == pytest.approx([1.3616, 1.452, 1.44, 1.3, 1.0])
-    assert sorted(key_turns(credits)) == [0, 1, 2]  # as printed: turns 1, 2 and 3
-
-
 def test_figures_7_and_9_are_equalised_and_their_key_turns_the_first_three() -> None:
     for given_rewards in ((0.5, 0.6, 0.7, 0.3, 0.76), (0.4, 0.7, 0.7, 0.4, 0.83)):
         assert key_turns(credit(given_rewards, "equalised")) == (0, 1, 2)

@@ -64,5 +64,4 @@ def test_an_experience_with_the_text_of_an_older_version_is_known_again(memory: 
     changed = memory.lessons.change(LessonChange(put=[made.row()], imported=True))
     assert changed.refused == ()
     known = memory.lessons.lessons("default").get(made.id)
-    assert known is not None
     assert known.row.text == "I want a lamp"

@@ -15,13 +15,7 @@ from hepm.evidence.rules import FAILED
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.counted import advising
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lesson_files import (
-    END,
-    Claim,
-    LessonFile,
-    edit_lesson,
-    lessons_for_file,
-)
+from hepm.experience.lesson_files import END, Claim, LessonFile, edit_lesson, lessons_for_file
 from hepm.experience.lessons import HAND, Notes, Principle, PrincipleKind
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
@@ -180,10 +174,7 @@ def test_an_editor_may_change_the_ends_of_lines_wrap_them_and_escape_underscores
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [
-        (END, "", "lack their end"),
-        (f'of "{NS}"', 'of "other"', 'of the namespace "other": name it with --namespace'),
-    ],
+    [(END, "", "lack their end"), (f'of "{NS}"', 'of "other"', 'of the namespace "other": name it with --namespace')],
 )
 def test_a_section_that_cannot_be_kept_is_refused(bank: LessonBank, old: str, new: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
@@ -225,7 +216,6 @@ def test_a_hostile_lesson_is_one_plain_bounded_line_of_a_file(bank: LessonBank) 
 
 def test_words_that_earlier_versions_wrote_of_the_user_are_facts_of_a_claim() -> None:
     former = Claim.read('{"after": ["look"], "says": ["cancel", "stop"], "call": ["drop"]}')
-    assert former is not None
     (fact,) = former.conditions.facts
     assert fact.test.holds({"<SAID>": {"~stop": 1.0}})
     assert not fact.test.holds({"<SAID>": {"~send": 1.0}})

@@ -229,12 +229,6 @@ def test_a_line_is_taken_on_what_the_user_enforced_and_the_reply_that_they_then_
     assert lines(preferences) == (["Show prices in a table"] if accepted else [])
 
 
-def test_a_model_may_combine_lines(noted: Preferences, model: Client, server: Loopback) -> None:
-    server.replies = [told("Always keep it short, and answer in German", BEFORE[2])]
-    noted.reflect("ann", said("hello there"), namespace=NS, model=model)
-    assert len(lines(noted)) == 2
-
-
 def test_a_rewrite_that_leaves_no_room_for_what_is_still_true_is_refused(
     preferences: Preferences, model: Client, server: Loopback
 ) -> None:

@@ -415,7 +415,6 @@ def test_a_search_gives_the_most_similar_principles_with_their_scores_and_runs(s
     used(searched, first.id, 1, 2)
     searched.mirror.refresh()
     again = searched.lessons(NS).get(first.id)
-    assert again is not None
     assert (again.uses.score, again.uses) == (2 / 5, Uses(3, 3, 1))
 
 
@@ -451,8 +450,7 @@ def test_examples_are_the_best_and_the_worst_runs_by_reward_ties_by_id() -> None
 
 
 @pytest.mark.parametrize(
-    ("successes", "failures", "pruned"),
-    [(0, 7, False), (0, 8, True), (2, 6, False), (2, 7, True)],
+    ("successes", "failures", "pruned"), [(0, 7, False), (0, 8, True), (2, 6, False), (2, 7, True)]
 )
 def test_a_principle_goes_when_its_score_is_below_3_tenths_after_8_uses(
     bank: LessonBank, successes: int, failures: int, pruned: bool

@@ -118,11 +118,6 @@ def as_told(text: str) -> str:
     return " ".join(cut.split())
 
 
-def as_json(text: str) -> str:
-    """Two halves of a surrogate pair that come to stand side by side are one character to JSON."""
-    return json.loads(json.dumps(text))
-
-
 # Data, whatever it says
 
 

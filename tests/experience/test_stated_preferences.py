@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.notes import (
-    LINE_CHARS,
-    NOTES_CHARS,
-    covers,
-    gather,
-    lines_of,
-    lost,
-    text_of,
-)
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, covers, gather, lines_of, lost, text_of
 from hepm.experience.stated_preferences import statements_in
 from tests.sections import sections
 

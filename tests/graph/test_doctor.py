@@ -60,8 +60,6 @@ _NEXT = "MATCH (:Tool {name: 'look'})-[r:NEXT]->(:Tool {name: 'ask'}) SET r."
 EDITS = {
     # What stands beside the record of a run
     "user": Edit("UPDATE trajectory SET user = 'eve' WHERE id = 'one'", "user eve for bob", _RUN + "user = 'eve'"),
-
-
     "record": Edit(
         "UPDATE trajectory SET record = replace(record, 'red shoes', 'pink hats') WHERE id = 'one'",
         "said red shoes for pink hats",
@@ -70,20 +68,17 @@ EDITS = {
     "support": Edit(
         "UPDATE edge SET support = 7 WHERE target = 'ask' AND source = 'look'", "support 7 for 1", _NEXT + "support = 7"
     ),
-
     "passages gone": Edit(
         "DELETE FROM passage WHERE target = 'buy'",
         "run edges differ from the stored records: ask -> buy -> five is missing",
         "MATCH (:Trajectory)-[p:TOOK]->(:Tool {name: 'buy'}) DELETE p",
     ),
-
     # States
     "state count": Edit(
         "UPDATE state SET count = 4 WHERE trajectory = 'three'",
         "has count 4 for 1",
         "MATCH (s:State {trajectory: 'three'}) SET s.count = 4",
     ),
-
     "states after a tool gone": Edit(
         "DELETE FROM state_after WHERE tool = 'look'", "state links differ", "MATCH (:State)-[r:AFTER]->(:Tool {name: 'look'}) DELETE r"
     ),
@@ -93,9 +88,7 @@ EDITS = {
         "DELETE FROM run_vector", "5 runs have no vector", "MATCH (t:Trajectory) REMOVE t.said_vector"
     ),
     # Lessons, and where they were shown
-
     "lesson uses": Edit("UPDATE lesson SET uses = 9", "uses 9 for 0", "MATCH (l:Lesson) SET l.uses = 9"),
-
     "broken lesson": Edit(
         "UPDATE lesson SET record = substr(record, 1, 40) WHERE kind = 'experience'",
         f"the record of the lesson '{EXPERIENCE}' cannot be read",
@@ -232,15 +225,6 @@ def test_where_the_shortest_run_counts_another_threshold_leaves_nothing_of_a_for
     with Memory.open(path, success_from=0.3) as memory:
         assert memory.examine() == []
         memory.forget(trajectory="r1")
-        assert memory.examine() == []
-
-
-def test_where_the_shortest_run_counts_an_alias_is_no_damage(tmp_path: Path) -> None:
-    with Memory(SQLiteStore(tmp_path / "runs.hepm", counting="shortest")) as memory:
-        memory.ingest([trajectory("r1", "a", "b", task="t"), trajectory("r2", "c", task="u")])
-        memory.tools.add_alias("b", "c")
-        assert memory.examine() == []
-        memory.rebuild()
         assert memory.examine() == []
 
 

@@ -45,7 +45,6 @@ def test_a_reward_from_the_threshold_on_is_a_success_where_no_label_was_given(me
     memory.ingest(mixed())
     assert counts(memory) == (6, 3, 1)
     edge = memory.mirror().edge("<START>", "book")
-    assert edge is not None
     assert (edge.support, edge.failures, edge.unlabelled) == (6, 1, 1)
     assert "book" not in {way.tool for way in memory.suggest(state="please help").warnings}
     assert memory.examine() == []

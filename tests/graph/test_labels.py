@@ -32,7 +32,6 @@ def test_a_label_is_corrected_and_removed_and_nothing_else_of_the_run_changes(me
     before = replace(run(), turns=(secret, *run().turns))
     memory.ingest(before, options=IngestOptions(redactor=None, own_states=True))
     kept = memory.run("r")
-    assert kept is not None
     for success, counts in ((True, (1, 0, 0)), (False, (0, 1, 0))):
         memory.label("r", success=success)
         assert support(memory) == counts
@@ -48,7 +47,6 @@ def test_a_given_label_wins_over_a_rule_whichever_comes_first(memory: Memory) ->
     memory.ingest(run(success=False))
     memory.ingest(run(success=True, by="tests"))
     stored = memory.run("r")
-    assert stored is not None
     assert (stored.outcome.success, stored.outcome_by) == (False, "")
 
 
@@ -57,7 +55,6 @@ def test_a_label_given_by_hand_that_agrees_with_a_rule_counts_once_and_with_its_
     memory.ingest(run(success=True, by="tests"))
     memory.label("r", success=True, reward=1.0)
     stored = memory.run("r")
-    assert stored is not None
     assert (stored.outcome, stored.outcome_by, support(memory)) == (Outcome(1.0, True), "", (1, 0, 0))
     assert memory.examine() == []
 
@@ -124,7 +121,6 @@ def test_the_label_of_a_distrusted_run_stays_in_its_tag(memory: Memory) -> None:
     memory.ingest(distrusted, options=IngestOptions(distrusted=("attack",)))
     memory.label("r", success=True)
     stored = memory.run("r")
-    assert stored is not None
     assert (stored.outcome, stored.tags["hepm:distrusted"]) == (Outcome(), '{"success": true}')
     assert list(memory.labels.unlabelled()) == []
 

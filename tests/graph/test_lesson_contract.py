@@ -115,15 +115,6 @@ def test_the_same_lesson_from_another_run_is_stored_once_and_stands_on_both_runs
     assert [source.run for source in stored.row.sources] == ["won", "lost"]
 
 
-def test_a_lesson_put_twice_changes_nothing_but_tells_so(filled: Store) -> None:
-    row = experience("ask").row()
-    put(filled, row)
-    before = filled.lessons.list(namespace=NS)
-    changed = filled.lessons.change(LessonChange(put=[row]), {}, namespace=NS)
-    assert (changed.new, changed.merged, changed.refused) == ((), (), ())
-    assert [one.row for one in filled.lessons.list(namespace=NS)] == [one.row for one in before]
-
-
 def test_a_lesson_in_the_words_of_a_run_that_is_gone_is_refused_unless_it_is_imported(filled: Store) -> None:
     row = experience("ask", "nobody's run").row()
     changed = filled.lessons.change(LessonChange(put=[row]), {}, namespace=NS)
@@ -222,15 +213,6 @@ def test_what_was_shown_is_credited_when_the_run_is_stored_with_its_outcome(fill
     for _ in range(2):
         filled.add(later.runs(), {}, namespace=NS, replay=later.replay)
     assert uses(filled, row) == Uses(1, 1, 1)
-
-
-def test_a_run_that_was_stored_before_it_is_told_what_it_showed_credits_at_once(filled: Store) -> None:
-    row = experience("ask").row()
-    put(filled, row)
-    filled.lessons.show("won", [row.id], namespace=NS)
-    filled.lessons.show("lost", [row.id], namespace=NS)
-    filled.lessons.show("open", [row.id], namespace=NS)
-    assert uses(filled, row) == Uses(3, 2, 1)
 
 
 def test_an_outcome_counts_once_whenever_and_however_often_it_is_told_and_a_correction_replaces_it(

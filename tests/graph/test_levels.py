@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hepm.graph.rows import Selection
 from hepm.graph.store import Store
 from hepm.ingest.prepare import exclude
 from hepm.types import LEVEL, Trajectory
@@ -39,16 +38,6 @@ def test_the_outcomes_of_each_level_are_those_of_its_labelled_and_trusted_sessio
 def test_only_the_latest_sessions_of_a_level_count(store: Store) -> None:
     store_runs(store, *(at("0.9", f"r{number}", number >= 3) for number in range(5)))
     assert [outcomes(store, "0.9", most=most)["0.9"] for most in (1, 2, 4, 9)] == [(1, 1), (2, 2), (2, 4), (2, 5)]
-
-
-def test_a_late_label_and_forgetting_change_the_outcomes_and_a_rebuild_does_not(store: Store) -> None:
-    shelf = store_runs(store, at("0.9", "a", None), at("0.9", "b", False))
-    store_runs(store, at("0.9", "a", True), relabel=True)
-    assert outcomes(store, "0.9") == {"0.9": (1, 2)}
-    store.rebuild(namespace=NS, replay=shelf.replay)
-    assert outcomes(store, "0.9") == {"0.9": (1, 2)}
-    store.forget(Selection(trajectory="b"), namespace=NS, replay=shelf.replay)
-    assert outcomes(store, "0.9") == {"0.9": (1, 1)}
 
 
 def test_the_secret_of_a_store_stays_and_is_no_part_of_its_header(make_store: Callable[..., Store]) -> None:

@@ -163,13 +163,13 @@ def test_threads_that_ask_for_ever_new_weights_stop_no_ingest(memory: Memory):
     for thread in threads:
         thread.start()
     try:
-        for number in range(60):
+        for number in range(30):
             memory.ingest([trajectory(f"more {number}", "tool 1", "done")])
     finally:
         done.set()
         for thread in threads:
             thread.join()
-    assert next_tools(memory, "tool 1") == {"done": 61}
+    assert next_tools(memory, "tool 1") == {"done": 31}
 
 
 def test_a_store_that_cannot_be_followed_is_told_of_once(

@@ -40,10 +40,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "iter_records": lambda store, ns: list(store.iter_records(namespace=ns)),
     "runs_by_task": lambda store, ns: store.runs_by_task(namespace=ns),
     "records_of": lambda store, ns: store.records_of(["r1", "r2", "r3"], namespace=ns),
-    "edges": lambda store, ns: (
-        store.edges(namespace=ns),
-        store.edges(namespace=ns, sources=["a", START]),
-    ),
+    "edges": lambda store, ns: (store.edges(namespace=ns), store.edges(namespace=ns, sources=["a", START])),
     "tools": lambda store, ns: store.tools(namespace=ns),
     "states_after": lambda store, ns: (
         plain(store.states_after("a", namespace=ns)),

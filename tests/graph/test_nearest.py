@@ -63,14 +63,6 @@ def shared_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearest, "_CHUNK_ROWS", 100)
 
 
-def test_an_empty_block_has_no_opinion():
-    block = StateBlock()
-    assert block.best(dense(1)[0]) == []
-    assert (len(block), block.nbytes) == (0, 0)
-    block.extend(np.empty((0, 24), dtype=np.float32), [])
-    assert block.best(dense(1)[0]) == []
-
-
 def test_vectors_of_another_size_are_refused_and_change_nothing():
     block = block_of(dense(3), [[0], [1], [2]])
     with pytest.raises(ImplausibleVectorError, match="7 dimensions came to states of 24"):
@@ -146,12 +138,3 @@ def test_the_best_few_tools_are_those_that_all_answers_hold(count: int, most: in
     found, expected = block.best(query, most=most, among=among), best_by_hand(block.best(query), most, among)
     assert [one.target for one in found] == [one.target for one in expected]
     assert [one.cosine for one in found] == pytest.approx([one.cosine for one in expected], abs=1e-6)
-
-
-@pytest.mark.usefixtures("shared_chunks")
-def test_tools_as_similar_as_the_last_of_the_best_are_named_too():
-    vectors = np.concatenate([np.repeat(sparse(1, 64, seed=1), 3, axis=0), sparse(700, 64, seed=2)])
-    targets = [[4], [2], [7], *([9] for _ in range(700))]
-    for count in (60, 703):
-        block = block_of(vectors[:count], targets[:count])
-        assert [one.target for one in block.best(vectors[0], most=1)] == [2, 4, 7]

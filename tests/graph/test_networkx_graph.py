@@ -55,15 +55,6 @@ def test_nodes_and_edges_are_those_that_cypher_finds_in_the_same_memory(memory: 
     assert {(a, b): dict(known) for a, b, known in graph.edges(data=True)} == edges
 
 
-def test_networkx_finds_the_way_that_runs_succeeded_on(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        graph = taught(memory).graph()
-        succeeded = nx.shortest_path(graph, START, "buy", lambda a, b, edge: 1 if edge["support"] else None)
-        assert succeeded == [START, "look", "buy"]
-        with pytest.raises(nx.NetworkXNoPath):
-            nx.shortest_path(graph, START, "drop", lambda a, b, edge: 1 if edge["support"] else None)
-
-
 def test_a_graph_is_its_caller_s_own_and_the_next_one_has_what_came_also_of_another_process(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory, Memory.open(tmp_path) as another:
         memory.ingest([trajectory("r1", "look", "buy"), trajectory("r2", "sell", "count")])

@@ -36,11 +36,6 @@ def test_a_packed_vector_is_read_as_it_was(plain: list[bytes]) -> None:
         assert len(packed(one)) <= len(one)
 
 
-def test_a_vector_without_zeros_is_stored_as_it_is() -> None:
-    dense = to_bytes(np.ones(384, dtype=np.float32))
-    assert packed(dense) == dense
-
-
 def test_a_lexical_vector_takes_a_quarter_of_the_bytes() -> None:
     vector = np.zeros(512, dtype=np.float32)
     vector[::8] = 0.125

@@ -38,12 +38,7 @@ def hint(memory: Memory) -> str:
 
 @pytest.mark.above_stores
 @pytest.mark.parametrize(
-    "hostile",
-    [
-        {"success": None, "model": "m0"},
-        {"token": "eve"},
-        {"ended_at": 4_102_444_800.0, "token": "eve"},
-    ],
+    "hostile", [{"success": None, "model": "m0"}, {"token": "eve"}, {"ended_at": 4_102_444_800.0, "token": "eve"}]
 )
 def test_a_few_runs_of_one_party_silence_no_tool(memory: Memory, hostile: dict[str, object]) -> None:
     memory.ingest(honest())
