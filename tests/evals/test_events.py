@@ -18,12 +18,6 @@ def test_parallel_calls_are_flattened_in_listed_order_and_repeats_are_kept() -> 
     assert found[2].previous == ("b", "a")
 
 
-def test_the_first_call_is_no_event_but_a_moment() -> None:
-    run = DomainRun(Trajectory("r", (said("assistant", "", ("a", None), ("b", None)),)), "shop", "f", "t")
-    assert [e.next for e in run.events] == ["b"]
-    assert run.all_events[0].last == START
-
-
 def test_an_event_knows_nothing_of_the_message_that_holds_its_call() -> None:
     found = events(
         said("user", "first"),

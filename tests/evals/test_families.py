@@ -59,7 +59,3 @@ def test_elsewhere_a_family_is_a_task_and_a_run_without_one_stands_alone() -> No
 def test_the_fold_of_a_family_is_the_same_on_every_machine() -> None:
     # int(md5(b"g" + name).hexdigest(), 16) % 5, worked out apart from the code
     assert [fold_of(name, 5) for name in ("user_task_0", "mia_li_0001", "17")] == [1, 1, 3]
-
-
-def test_a_name_with_half_of_a_surrogate_pair_has_a_fold() -> None:
-    assert fold_of("\ud83d", 5) in range(5)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.errors import InputError
-from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
+from hepm.evals.baselines import Method, Ranking, States, Training, baselines
 from hepm.evals.domains import DomainRun, Event
 from hepm.evals.methods import find_methods, policies
 from hepm.types import ToolName
@@ -76,6 +76,12 @@ def test_similarity_prefers_the_tool_of_the_state_that_reads_alike() -> None:
     assert tools(rank(BY_NAME["similarity"], log, asked))[0] == "cancel"
 
 
+def test_weights_of_words_are_those_worked_out_by_hand() -> None:
+    # idf(aa) = ln(3/3) + 1 = 1, idf(bb) = ln(3/2) + 1 = 1.405465; length 1.724916
+    found = States([], ["aa bb", "aa cc"]).weights("aa bb")
+    assert found == pytest.approx({"aa": 0.579739, "bb": 0.814802}, abs=1e-6)
+
+
 CALLS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=5)
 RUNS = st.lists(st.tuples(CALLS, st.sampled_from([True, True, False, None])), min_size=1, max_size=6)
 
@@ -95,11 +101,6 @@ def test_no_ranking_depends_on_the_order_of_runs(
 def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"no method is called magic\. Known: global, first-order"):
         find_methods(["magic"])
-
-
-def test_hints_of_a_baseline_are_the_top_of_its_ranking() -> None:
-    found = FIRST_ORDER.fit(Training(LOG)).hints([event("x", "b", "y")], 2)
-    assert found == [Hint(("c", "d"))]
 
 
 def test_hints_of_a_policy_respect_its_floors_while_its_ranking_names_every_tool() -> None:

@@ -62,16 +62,6 @@ def test_of_too_few_runs_a_sentence_is_printed_and_no_table(log: Path) -> None:
     assert "rescue" not in printed
 
 
-def test_the_command_prints_json(log: Path) -> None:
-    code, output = invoke(log, "--json", "--method", "global", "--method", "first-order")
-    found = json.loads(output)
-    assert code == 0
-    assert list(found["domains"]) == ["bank", "shop"]
-    assert list(found["macro"]) == ["global", "first-order"]
-    assert found["domains"]["shop"]["methods"]["first-order"]["hit@1"] == 1.0
-    assert found["verdict"].startswith("Too few runs")
-
-
 def test_five_methods_are_measured_unless_all_are_asked_for(log: Path) -> None:
     usual = ["first-order", "second-order+similarity", "adaptive", "episodic", "hybrid"]
     assert list(json.loads(invoke(log, "--json")[1])["macro"]) == usual

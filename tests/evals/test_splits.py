@@ -19,11 +19,6 @@ def test_no_tested_family_is_ever_in_memory(runs: list[DomainRun], folds: int) -
         assert not {r.family for r in split.train} & {r.family for r in split.test}
 
 
-def test_few_families_are_a_fold_each() -> None:
-    runs = [run("r1", "a"), run("r2", "a"), run("r3", "a")]
-    assert [[r.id for r in split.test] for split in by_family(runs)] == [["r1"], ["r2"], ["r3"]]
-
-
 @given(LOGS, st.integers(2, 12))
 def test_leaving_runs_out_keeps_every_other_run_in_memory(runs: list[DomainRun], folds: int) -> None:
     for split in by_run(runs, folds):

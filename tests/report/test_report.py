@@ -60,7 +60,6 @@ def test_a_fork_tells_since_when_which_models_and_runs_of_each_side_to_open(desk
             assert len(tally.shown) == 2
             for shown in tally.shown:
                 run = desk.run(shown.id)
-                assert run is not None
                 assert run.outcome.success is won
                 assert run.turns[0].text == shown.request
 
@@ -71,8 +70,6 @@ def test_a_fork_shows_a_failed_and_a_successful_run_that_are_alike_at_the_step_w
     for fork in found.forks:
         (failed, _), (worked, _) = fork.mistakes[0].shown, fork.ways[0].shown
         did, did_instead = fork.mistakes[0].step, fork.ways[0].step
-        assert did is not None
-        assert did_instead is not None
         # Both want the same thing away: ten things are asked for.
         assert failed.request.split(",")[0] == worked.request.split(",")[0]
         assert did.before.startswith("get_order(id=")
@@ -94,7 +91,7 @@ def test_of_two_runs_side_by_side_both_have_the_same_task_where_there_is_such_a_
 
 
 @pytest.fixture(scope="module")
-def desks(recorded_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+def recorded_desks(recorded_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """Recorded runs of two desks in one namespace."""
     with Memory.open(tmp_path_factory.mktemp("desks") / "m.hepm") as memory:
         for file in sorted(recorded_runs.glob("tau*/**/*.json.xz")):
@@ -103,9 +100,9 @@ def desks(recorded_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield memory
 
 
-def test_the_runs_beside_a_fork_were_lost_by_its_call_and_saved_by_the_other_one(desks: Memory) -> None:
-    runs = {run.id: run for run in desks.evidence().valued().runs}
-    forks = [fork for fork in desks.report().forks if fork.ways]
+def test_the_runs_beside_a_fork_were_lost_by_its_call_and_saved_by_the_other_one(recorded_desks: Memory) -> None:
+    runs = {run.id: run for run in recorded_desks.evidence().valued().runs}
+    forks = [fork for fork in recorded_desks.report().forks if fork.ways]
     assert len(forks) > 3
     for fork in forks:
         failed, worked = fork.mistakes[0].shown[0], fork.ways[0].shown[0]
@@ -122,21 +119,12 @@ def test_the_runs_beside_a_fork_were_lost_by_its_call_and_saved_by_the_other_one
         assert part[failed.id] == max(part.values()), fork.sentence
 
 
-def test_the_first_sentence_says_the_sum_of_the_rows_without_what_stands_in_two(desks: Memory) -> None:
-    first, *lines = report_lines(desks.report(), every=True)
+def test_the_first_sentence_says_the_sum_of_the_rows_without_what_stands_in_two(recorded_desks: Memory) -> None:
+    first, *lines = report_lines(recorded_desks.report(), every=True)
     rows = [int(found[1]) for line in lines if (found := re.match(r"  about (\d+) \(\d+ to \d+\) lost ", line))]
     named = re.search(r"about (\d+) of .* at (\d+) places that other runs passed(?:, (\d+) of them at several)?", first)
-    assert named is not None
     assert int(named[1]) + int(named[3] or 0) == sum(rows)
     assert int(named[2]) == len(rows)
-
-
-def test_a_task_is_named_with_its_environment(desks: Memory) -> None:
-    report = desks.report()
-    tasks = [fork.where for fork in report.forks if fork.task]
-    tasks += [row.name for row in rows_of(report, "Requests that fail") if row.name.startswith("task")]
-    assert tasks
-    assert all(re.search(r"task \d+ of (airline|retail)\b", name) for name in tasks)
 
 
 def test_secrets_in_calls_are_not_shown_beside_a_fork(tmp_path: Path) -> None:
@@ -173,11 +161,6 @@ def test_that_a_result_lacks_a_word_names_no_fork(tmp_path: Path) -> None:
 
     found = report_of(tmp_path, *map(noted, range(120)))
     assert not any("does not say" in fork.where for fork in found.forks)
-
-
-def test_the_sentence_says_how_many_lost_runs_went_wrong_at_how_many_places(found: Report) -> None:
-    assert found.sentence.startswith("120 runs, 67 % succeeded")
-    assert found.sentence.endswith("about 40 of the 40 lost runs went wrong at 2 places that other runs passed.")
 
 
 def test_where_no_run_was_lost_or_none_has_an_outcome_the_sentence_says_so(tmp_path: Path) -> None:
@@ -520,13 +503,10 @@ def test_report_reads_runs_without_a_store_and_writes_lessons_that_check_holds_a
     assert "no longer supported by the runs" in changed.err
 
 
-@pytest.mark.parametrize("files", ["*/**/*retail*.json.xz", "*/**/*telecom*.json.xz"])
-def test_what_the_report_tells_the_agent_is_what_it_writes_in_a_file(
-    recorded_runs: Path, tmp_path: Path, files: str
-) -> None:
+def test_what_the_report_tells_the_agent_is_what_it_writes_in_a_file(recorded_runs: Path, tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
-        for file in recorded_runs.glob(f"tau{files}"):
-            if file.parent.name not in ("retail", "telecom"):  # definitions of tasks
+        for file in recorded_runs.glob("tau*/**/*telecom*.json.xz"):
+            if file.parent.name != "telecom":  # definitions of tasks
                 memory.ingest(file)
     told = quick("report", "--store", "m.hepm", "--json", cwd=tmp_path).json["advice"]
     done = quick("report", "--store", "m.hepm", "--write", "AGENTS.md", cwd=tmp_path)

@@ -37,8 +37,6 @@ def test_requests_of_a_kind_are_one_group_whatever_numbers_and_names_they_hold()
 LIKE = [
     ("Refund parcel 77, broken glass", "refund parcel 12: broken glass!", True),
     ("I want to cancel my order", "I want to return my order", False),
-    ("Refund my parcel", "Close the ticket", False),
-    ("", "", False),
     ("12345", "67890", False),
     (f"Refund parcel 7\n{HINT}refund", "Refund parcel 8", True),
     ("Ich möchte meine Bestellung stornieren", "Ich möchte meine Bestellung ändern", False),
