@@ -158,12 +158,10 @@ def test_uvx_runs_the_demo_of_the_built_wheel_and_pipx_installs_its_command(whee
 def check_demo(said: str) -> None:
     """All that is shown is true of the desk: its agent solves more cases with hints."""
     remembered = re.search(r"Remembered 300 runs .*: (\d+) succeeded, (\d+) failed", said)
-    assert remembered is not None
     assert sum(map(int, remembered.groups())) == 300
     assert re.search(r"about \d+ of the \d+ lost runs went wrong at \d+ places", said)
     assert "After find_case, when the user says" in said
     solved = re.search(r"on (\d+) new cases: it solves (\d+) without memory, (\d+) with hints", said)
-    assert solved is not None
     assert int(solved[2]) < int(solved[3]) <= int(solved[1])
 
 

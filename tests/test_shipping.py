@@ -191,7 +191,6 @@ def test_the_settings_of_the_image_serve_others_only_with_a_token_and_its_health
 ) -> None:
     words = dict(instructions())
     settings = re.search(r"printf '(.+?)'", next(text for word, text in instructions() if "hepm.toml" in text))
-    assert settings is not None
     (tmp_path / "hepm").mkdir()
     (tmp_path / "hepm/hepm.toml").write_text(settings[1].replace("\\n", "\n"))
     variables = {"XDG_CONFIG_HOME": str(tmp_path), "HEPM_STORE": str(tmp_path / "memory.hepm"), "HOME": str(tmp_path)}

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from hepm.errors import EndpointRefusedError
 from hepm.experience.conditions import Conditions
-from hepm.experience.experiences import Experiences
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
 from hepm.graph.lessons.rows import Parent, Source, StoredLesson
@@ -23,7 +21,7 @@ from hepm.lab.operators import joined
 from hepm.llm import Budget, Client
 from tests.experience.conftest import bank, open_client  # noqa: F401
 from tests.experience.shelves import NS, forget, remember
-from tests.loopback import Loopback, Reply, Request, completion, error
+from tests.loopback import Loopback, Reply, Request, completion
 from tests.runs import trajectory
 
 MUTATE = EvolutionSettings(mutation=1, generalisation=0, crossover=0, prune_after=1000)
@@ -51,10 +49,9 @@ def experience(lesson: str, run: str = "r0", **changes: Any) -> Experience:
 class Bench:
     """A bank, and what is needed to feed and to look at it."""
 
-    def __init__(self, bank: LessonBank, model: Client) -> None:
-        self.bank = bank
-        self.model = model
-        self.experiences = Experiences(bank)
+    def __init__(self, bank: LessonBank, server: Loopback, open_client: Callable[..., Client]) -> None:
+        self.bank, self.server, self.open_client = bank, server, open_client
+        self.model = open_client()
 
     def put(self, *lessons: Experience) -> None:
         changed = self.bank.change(LessonChange(put=[one.row() for one in lessons]), namespace=NS)
@@ -67,12 +64,6 @@ class Bench:
 
     def all(self) -> list[StoredLesson]:
         return self.bank.store.lessons.list(namespace=NS)
-
-    def told(self) -> list[Any]:
-        """All that a store holds of lessons."""
-        lessons = [(one.seq, one.row, one.uses, None if one.vector is None else one.vector.tobytes())
-                   for one in self.all()]  # fmt: skip
-        return [*lessons, self.bank.store.lessons.exposures(namespace=NS)]
 
     def living(self) -> list[Experience]:
         return [Experience.of(one.row) for one in self.all() if one.row.live]
@@ -101,16 +92,11 @@ def rewording(request: Request) -> Reply:
 
 
 @pytest.fixture
-def server(loopback: Loopback) -> Loopback:
+def bench(loopback: Loopback, bank: LessonBank, open_client: Callable[..., Client]) -> Bench:
     loopback.script = rewording
-    return loopback
-
-
-@pytest.fixture
-def bench(server: Loopback, bank: LessonBank, open_client: Callable[..., Client]) -> Bench:
     remember(bank, trajectory("r0", "look", "buy", task="r"), trajectory("r1", "look", "buy", task="s"))
     remember(bank, *WON, *LOST, *AWAY)
-    return Bench(bank, open_client())
+    return Bench(bank, loopback, open_client)
 
 
 def one_step(report: EvolutionReport) -> EvolutionStep:
@@ -225,17 +211,6 @@ def test_equal_seeds_give_equal_evolutions_and_others_other_ones(bench: Bench) -
     assert {step.operator for step in plans[0].plan} == {"mutation", "generalisation", "crossover"}
 
 
-def test_a_dry_run_tells_what_would_be_and_changes_nothing(bench: Bench) -> None:
-    many(bench)
-    before, header = bench.told(), bench.bank.store.header
-    dry = bench.evolve(SOME, seed=3, dry_run=True)
-    assert (bench.told(), bench.bank.store.header) == (before, header)
-    done = bench.evolve(SOME, seed=3)
-    assert (done.id, done.plan) == (dry.id, dry.plan)
-    made = {one.row.id for one in bench.all() if one.row.made_by == done.id}
-    assert made == {step.child.id for step in dry.plan if step.child and step.became == "kept"}
-
-
 def test_temperature_falls_evenly_from_the_first_to_the_last_iteration() -> None:
     settings = EvolutionSettings()
     assert [settings.temperature(i, 5) for i in range(1, 6)] == [1.0, 0.775, 0.55, 0.325, 0.1]
@@ -245,14 +220,12 @@ def test_temperature_falls_evenly_from_the_first_to_the_last_iteration() -> None
 # What the model is asked, and answers
 
 
-def test_a_model_writes_the_child_and_is_told_how_runs_went_in_names_of_tools_alone(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
+def test_a_model_writes_the_child_and_is_told_how_runs_went_in_names_of_tools_alone(bench: Bench) -> None:
     parent = experience("ask before you buy")
     bench.put(parent)
     remember(bench.bank, trajectory("said", "look", "pay", task="t7", goal="my secret wish"))
     bench.show(parent, "said", "l0")
-    report = bench.evolve(MUTATE, model=open_client(), iterations=1)
+    report = bench.evolve(MUTATE, iterations=1)
     assert report.kept == {"mutation": 1}
     (child,) = bench.living()
     assert child.lesson == "better: ask before you buy"
@@ -262,21 +235,19 @@ def test_a_model_writes_the_child_and_is_told_how_runs_went_in_names_of_tools_al
     rows = {one.row.id: one.row for one in bench.all()}
     assert (rows[parent.id].retired, rows[parent.id].retired_by) == ("superseded", report.id)
     assert rows[child.id].made_by == report.id
-    body = server.requests[0].body
+    body = bench.server.requests[0].body
     assert body["temperature"] == 1.0
-    assert 'succeeded called: "look, then pay"' in server.requests[0].said
-    assert 'failed called: "look, then drop, then buy"' in server.requests[0].said
+    assert 'succeeded called: "look, then pay"' in bench.server.requests[0].said
+    assert 'failed called: "look, then drop, then buy"' in bench.server.requests[0].said
     assert "secret" not in json.dumps(body)
 
 
-def test_a_parent_stays_until_somebody_approves_what_a_model_made_of_it(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
+def test_a_parent_stays_until_somebody_approves_what_a_model_made_of_it(bench: Bench) -> None:
     bench.bank = replace(bench.bank, review=True)
     parent = experience("ask before you buy")
     bench.put(parent)
     bench.show(parent, "l0")
-    bench.evolve(MUTATE, model=open_client(), iterations=1)
+    bench.evolve(MUTATE, iterations=1)
     assert bench.living() == [parent]
     (child,) = bench.bank.pending(namespace=NS)
     assert child.row.properties["lesson"] == "better: ask before you buy"
@@ -284,78 +255,57 @@ def test_a_parent_stays_until_somebody_approves_what_a_model_made_of_it(
     assert [one.id for one in bench.living()] == [child.row.id]
 
 
-def test_a_generalisation_that_still_names_the_environment_is_not_kept(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
+def test_a_generalisation_that_still_names_the_environment_is_not_kept(bench: Bench) -> None:
     parent = experience("ask in the SHOP first")
     bench.put(parent)
     bench.show(parent, "w0", "w1", "w2")
-    step = one_step(bench.evolve(GENERALISE, model=open_client(), iterations=1))
+    step = one_step(bench.evolve(GENERALISE, iterations=1))
     assert (step.became, step.note) == ("failed", "it still names the environment 'shop'")
     assert bench.living() == [parent]
 
 
-def test_a_spent_budget_keeps_what_was_answered_and_a_second_call_goes_on(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
+def test_a_spent_budget_keeps_what_was_answered_and_a_second_call_goes_on(bench: Bench) -> None:
     lessons = [experience(f"lesson{i} about buying") for i in range(6)]
     bench.put(*lessons)
     for one in lessons:
         bench.show(one, "w0", "w1", "l0", "l1")
     settings = replace(MUTATE, prune_every=9)
-    first = bench.evolve(settings, model=open_client(budget=Budget(calls=2)), iterations=1)
+    first = bench.evolve(settings, model=bench.open_client(budget=Budget(calls=2)), iterations=1)
     assert (first.count("kept"), first.count("unasked")) == (2, 4)
-    second = bench.evolve(settings, model=open_client(), iterations=1)
+    second = bench.evolve(settings, iterations=1)
     assert (second.count("kept"), second.count("unasked")) == (4, 0)
-    assert len(server.requests) == 6
+    assert len(bench.server.requests) == 6
     assert all(one.generation == 1 for one in bench.living())
 
 
-def test_what_was_answered_in_a_dry_run_is_not_paid_for_again_while_its_words_are_one_runs(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
+def test_what_was_answered_in_a_dry_run_is_not_paid_for_again_while_its_words_are_one_runs(bench: Bench) -> None:
     lessons = [experience(f"lesson{i} about buying", "r0") for i in range(3)]
     bench.put(*lessons)
     for one in lessons:
         bench.show(one, "w0", "w1", "l0", "l1")
-    dry = bench.evolve(MUTATE, model=open_client(), iterations=1, dry_run=True)
-    assert bench.evolve(MUTATE, model=open_client(), iterations=1).plan == dry.plan
-    assert len(server.requests) == 3
+    dry = bench.evolve(MUTATE, iterations=1, dry_run=True)
+    assert bench.evolve(MUTATE, iterations=1).plan == dry.plan
+    assert len(bench.server.requests) == 3
     forget(bench.bank, "r0")
     assert bench.bank.store.lessons.answered_runs("evolve", namespace=NS) == set()
 
 
-def test_a_malformed_answer_is_a_step_that_failed_and_the_others_are_kept(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
+def test_a_malformed_answer_is_a_step_that_failed_and_the_others_are_kept(bench: Bench) -> None:
     one, other = experience("ask before you buy"), experience("wait before you pay")
     bench.put(one, other)
     bench.show(one, "w0", "w1", "l0", "l1")
     bench.show(other, "w0", "w1", "l0", "l1")
-    server.script = lambda request: (
+    bench.server.script = lambda request: (
         completion("{}") if "wait before" in json.dumps(request.body) else rewording(request)
     )
-    report = bench.evolve(MUTATE, model=open_client(), iterations=1)
+    report = bench.evolve(MUTATE, iterations=1)
     failed = {step.of[0]: step.note for step in report.plan if step.became == "failed"}
     assert list(failed) == [other.id]
     assert "situation" in failed[other.id]
     assert other in bench.living()
 
 
-def test_an_endpoint_that_answers_nobody_ends_it_and_changes_nothing(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
-    many(bench)
-    before = bench.told()
-    server.script = lambda _: error(401)
-    with pytest.raises(EndpointRefusedError):
-        bench.evolve(SOME, model=open_client())
-    assert bench.told() == before
-
-
-def test_a_child_whose_run_is_forgotten_while_the_model_writes_is_refused(
-    server: Loopback, bench: Bench, open_client: Callable[..., Client]
-) -> None:
+def test_a_child_whose_run_is_forgotten_while_the_model_writes_is_refused(bench: Bench) -> None:
     parent, other = experience("ask before you buy", "r1"), experience("wait before you pay", "r0")
     bench.put(parent, other)
     bench.show(parent, "w0", "w1", "l0", "l1")
@@ -365,8 +315,8 @@ def test_a_child_whose_run_is_forgotten_while_the_model_writes_is_refused(
         forget(bench.bank, "r1")
         return rewording(request)
 
-    server.script = script
-    bench.evolve(MUTATE, model=open_client(), iterations=1)
+    bench.server.script = script
+    bench.evolve(MUTATE, iterations=1)
     assert [one.lesson for one in bench.living()] == ["better: wait before you pay"]
 
 

@@ -142,10 +142,6 @@ class TalkingParcels(Parcels):
         return Talk(task, seed, ask)
 
 
-def split_talking() -> TalkingParcels:
-    return TalkingParcels(split=True)
-
-
 def customer_or_clerk(request: Request) -> Reply:
     """Plays both sides."""
     if request.body["model"] != "customer":

@@ -65,7 +65,6 @@ def test_each_round_is_made_with_the_lessons_of_the_rounds_before_and_the_first_
 def test_runs_are_stored_with_rewards_of_turns_and_lessons_are_credited_with_their_outcome(explored: Any) -> None:
     with Memory.open(explored[0] / "m.hepm") as memory:
         run = memory.run("parcels/small/lessons/late-Ada/0/seed-0")
-        assert run is not None
         assert [turn.reward for turn in run.turns if turn.role == "assistant"] == [0, run.outcome.reward, 0]
         used = [one for one in memory.lessons.list("experience", retired=True) if one.uses.uses]
         assert used

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.command import quick
 from tests.lab.collaboration.test_collaboration_simulator import collaborate, everyone, step_of
 from tests.loopback import Loopback, Reply, Request, completion
 
@@ -68,13 +65,6 @@ def test_the_report_has_the_mean_over_all_sessions_and_differences_by_session(
     assert found["off"]["sessions"][0]["length"]["difference"] is None
 
 
-def test_finished_sessions_are_runs_of_the_folder_that_hepm_can_ingest(loopback: Loopback, tmp_path: Path) -> None:
-    loopback.script = everyone
-    assert collaborate(loopback, tmp_path / "f", "--arms", "off", "--trials", "2").code == 0
-    report = quick("ingest", tmp_path / "f" / "runs.jsonl", "--store", "m.hepm", "--json", cwd=tmp_path)
-    assert report.json["stored"] == 4
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -89,17 +79,3 @@ def test_what_users_have_no_use_for_is_refused_in_a_sentence(
     answer = collaborate(loopback, tmp_path / "f", *options)
     assert answer.code in (1, 2)
     assert message in " ".join(answer.err.split())
-
-
-def test_a_spent_budget_ends_with_a_sentence_and_a_repeated_command_pays_for_the_rest_alone(
-    loopback: Loopback, tmp_path: Path
-) -> None:
-    loopback.script = everyone
-    options = ("--tasks", "1", "--trials", "2", "--arms", "off,notes", "--concurrency", "1")
-    answer = collaborate(loopback, tmp_path / "f", *options, "--budget", "7 calls")
-    assert (answer.code, len(loopback.requests)) == (1, 7)
-    dry = collaborate(loopback, tmp_path / "f", *options, "--dry-run")
-    assert (dry.code, dry.json["sessions"], len(loopback.requests)) == (0, 3, 7)  # one was finished
-    assert collaborate(loopback, tmp_path / "f", *options).code == 0
-    asked = Counter(json.dumps(request.body, sort_keys=True) for request in loopback.requests)
-    assert max(asked.values()) <= 2  # without memory, both sessions of a problem may begin alike

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hepm.errors import InputError
-from hepm.lab.collaboration.problems import problem_of, read_problems
+from hepm.lab.collaboration.problems import read_problems
 
 MATH_500 = {"problem": "What is $1+1$?", "solution": "It is $\\boxed{2}$.", "answer": "2", "subject": "Algebra"}
 MATH_HARD = {
@@ -56,8 +56,3 @@ def test_a_file_of_another_form_is_refused(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError):
         read_problems(tmp_path / name)
-
-
-def test_no_problem_comes_again_before_all_came():
-    problems = {str(number): "" for number in range(20)}
-    assert {problem_of(session, problems=problems) for session in range(1, 21)} == problems.keys()

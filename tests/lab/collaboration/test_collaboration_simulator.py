@@ -202,18 +202,6 @@ def test_a_turn_that_contradicts_itself_is_asked_once_more_and_then_named(
         assert one.respond(1, turns, UserTurn("", draft="old")) == UserTurn("Shorter.", ("direct",), "old")
 
 
-def test_a_session_whose_user_cannot_be_read_is_named_as_failed(loopback: Loopback, tmp_path: Path) -> None:
-    def broken(request: Request) -> Reply:
-        judged = request.body.get("response_format", {}).get("json_schema", {}).get("name") == "judge"
-        return completion("perhaps") if judged else everyone(request)
-
-    loopback.script = broken
-    answer = collaborate(loopback, tmp_path / "f", "--arms", "off")
-    assert answer.code == 0, answer.err
-    assert (answer.json["tasks"], answer.json["unfinished"]) == (0, 2)
-    assert "judge" in answer.json["failed"]["off/user-1/0"]
-
-
 def test_preferences_of_a_user_never_conflict() -> None:
     assert len(PREFERENCES) == 20
     assert set().union(*CONFLICTS) <= PREFERENCES.keys()

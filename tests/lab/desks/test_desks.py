@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from hepm.lab.desks.service_desk import ACTS, CHECKS, LOOKUPS, Desk, DeskRun, Kind, make_desk
-from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory
+from hepm.lab.desks.service_desk import ACTS, CHECKS, LOOKUPS, Desk, DeskRun, make_desk
+from hepm.types import Suggestion, Suggestions, ToolName, Trajectory
 
 DESKS = [make_desk(seed) for seed in range(3)]
 
@@ -32,15 +32,6 @@ def hint(*tools: ToolName) -> Suggestions:
     return Suggestions(tuple(Suggestion(tool, 1.0, 1, 0.0, None, "fixed") for tool in tools))
 
 
-def warning(*tools: ToolName) -> Suggestions:
-    return Suggestions(warnings=tuple(FailedWay(tool, 5, 5) for tool in tools))
-
-
-def known(kind: Kind) -> bool:
-    """Whether agents without hints ever take a way that works."""
-    return any(way.works and way.share for way in kind.ways)
-
-
 def log_of(desk: Desk, runs: int) -> list[Trajectory]:
     return [desk.record(episode, *desk.run(episode)) for episode in desk.training(runs)]
 
@@ -60,14 +51,6 @@ def test_no_trouble_of_the_exam_was_ever_worded_so_in_a_log(desk: Desk):
 
 
 @pytest.mark.parametrize("desk", DESKS)
-def test_a_trouble_is_named_either_by_the_user_or_by_one_result(desk: Desk):
-    for episode in desk.held_out():
-        naming = [tool for tool in desk.tools if episode.trouble in episode.messages([tool])[-1]["content"]]
-        by_user = episode.trouble in episode.user
-        assert (naming, by_user) == (([], True) if not episode.kind.named_by else ([episode.kind.named_by], False))
-
-
-@pytest.mark.parametrize("desk", DESKS)
 def test_agents_of_the_logs_go_each_way_as_often_as_the_desk_says(desk: Desk):
     for kind in desk.kinds:
         episodes = [desk.episode(f"draw {number}", kind, seen=True) for number in range(400)]
@@ -77,14 +60,6 @@ def test_agents_of_the_logs_go_each_way_as_often_as_the_desk_says(desk: Desk):
         assert sum(gone[way.tools, way.works] for way in kind.ways) == 400
 
 
-def test_the_share_of_wrong_labels_is_the_noise():
-    for noise in (0.0, 0.2):
-        desk = make_desk(0, noise=noise)
-        ran = [(desk.run(episode), episode) for episode in desk.training(1000)]
-        wrong = sum(desk.record(episode, *run).outcome.success != run[1] for run, episode in ran)
-        assert wrong / 1000 == pytest.approx(noise, abs=0.04)
-
-
 @pytest.mark.parametrize("desk", DESKS)
 def test_an_agent_that_is_told_what_works_settles_every_trouble(desk: Desk):
     def told(episode: DeskRun, calls: Sequence[ToolName]) -> Suggestions:
@@ -92,17 +67,6 @@ def test_an_agent_that_is_told_what_works_settles_every_trouble(desk: Desk):
         return hint(*(tool for tool in ahead if tool is not None))
 
     assert all(desk.run(episode, told, follow=1.0)[1] for episode in desk.held_out())
-
-
-@pytest.mark.parametrize("desk", DESKS)
-def test_an_agent_that_is_warned_of_all_known_ways_tries_something_else_and_may_find_the_way(desk: Desk):
-    dead = next(kind for kind in desk.kinds if not known(kind))
-    failing = [way.tools[1] for way in dead.ways if not way.works]
-    episodes = [desk.episode(f"try {number}", dead, seen=True) for number in range(200)]
-    ran = [desk.run(episode, Says(warning(*failing)).hint, follow=1.0) for episode in episodes]
-
-    assert not any(set(calls) & set(failing) for calls, _ in ran)
-    assert 0.02 < sum(success for _, success in ran) / 200 < 0.5
 
 
 def test_an_act_for_other_trouble_spoils_a_run_and_a_lookup_does_not():

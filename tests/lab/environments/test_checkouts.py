@@ -118,8 +118,7 @@ def test_a_call_that_acebench_cannot_make_is_told_to_the_agent(steps: WorkerEnvi
 
 
 def test_a_model_plays_the_user_of_acebench_until_it_finishes(
-    loopback: Loopback,
-    monkeypatch: pytest.MonkeyPatch,
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEPM_USER_MODEL", "user")
     monkeypatch.setenv("HEPM_USER_BASE_URL", loopback.url)
@@ -143,8 +142,7 @@ def test_a_model_plays_the_user_of_acebench_until_it_finishes(
 
 
 def test_a_model_plays_the_user_of_tau_bench_until_it_stops_or_is_handed_over_and_the_end_is_judged(
-    loopback: Loopback,
-    monkeypatch: pytest.MonkeyPatch,
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEPM_USER_MODEL", "user")
     monkeypatch.setenv("HEPM_USER_BASE_URL", loopback.url)
@@ -356,7 +354,7 @@ def test_a_bench_runs_from_a_checkout_and_reports_process_accuracy(tmp_path: Pat
 
 REAL = {
     # Milestones name no log-in where one is needed, or are met by several ways of which the first ends elsewhere.
-    "acebench-multi_step": ("HEPM_TEST_ACEBENCH", {f"agent_multi_step_{n}" for n in (0, 1, *range(12, 18))}),
+    "acebench-multi_step": ("HEPM_TEST_ACEBENCH", {f"agent_multi_step_{n}" for n in (0, 1, *range(12, 18))})
 }
 """The variables of checkouts, and the tasks whose gold actions do not win."""
 

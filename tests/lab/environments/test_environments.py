@@ -4,7 +4,6 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,6 @@ from hepm.errors import EpisodeError, MissingExtraError, NotFoundError
 from hepm.lab.environments import Environment, Episode, Task, ToolFailed, environment_names, find_environment
 from hepm.lab.environments.packages import Package
 from hepm.lab.environments.worker import WorkerEpisode
-from tests.faults.command import quick
-from tests.loopback import Loopback, Reply, Request, completion
 
 
 @pytest.fixture(scope="module")
@@ -150,29 +147,3 @@ def test_right_calls_win_every_task_and_idleness_none(name: str) -> None:
         assert ended[0] == 1, task.id
         assert play(environment, task, gold=False)[0] < 1, task.id
     environment.close()
-
-
-@pytest.mark.soak
-def test_a_bench_keeps_and_counts_the_answers_of_the_user_of_tau2(
-    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HEPM_USER_MODEL", "user")
-    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
-
-    def both(request: Request) -> Reply:
-        texts = [message["content"] for message in request.body["messages"] if message["role"] == "assistant"]
-        if request.body["model"] == "user":
-            return completion("Thanks. ###STOP###" if texts else "Where is my order?")
-        return completion("It is on its way.")
-
-    loopback.script = both
-    asked = ["bench", "tau2-retail-user", "--model", "small", "--folder", tmp_path / "bench", "--arms", "off"]
-    assert quick(*asked, "--tasks", "1", "--dry-run", "--json").json["runs"] == 1
-    stopped = quick(*asked, "--tasks", "2", "--concurrency", "1", "--budget", "4 calls")
-    assert "the budget of 4 calls is spent" in stopped.err
-    assert len(loopback.requests) == 4  # the user begins, the agent answers, and the user ends
-    done = quick(*asked, "--tasks", "2", "--concurrency", "1", "--json")
-    assert done.code == 0, done.err
-    assert "asked small and user: 2 calls" in done.err
-    assert len(loopback.requests) == 6
-    assert done.json["paid_before"] == 1

@@ -15,22 +15,6 @@ from hepm.lab.environments import Task, find_environment
 from hepm.lab.environments.published import CREDIT
 
 
-def test_the_travel_run_of_figure_7_is_golden_and_a_success_and_credited_by_hand():
-    rewards = (0.5, 0.6, 0.7, 0.3, 0.0)
-    # From the end: 0; .3; .7 + .8 * .3 = .94; .6 + .8 * .94 = 1.352; .5 + .8 * 1.352 = 1.5816.
-    assert credit(rewards) == pytest.approx([1.5816, 1.352, 0.94, 0.3, 0.0])
-    assert [turn + 1 for turn in key_turns(credit(rewards, "equalised"))] == [1, 2, 3]
-    outcome = Outcome(0.76).graded()
-    assert outcome.success is True
-    assert zone_of(0.76, succeeded=outcome.success) == "golden"
-    tools = ("action", "action", "action", "search", "finish")
-    turns = [Turn("assistant", "", (ToolCall(tool),), r) for tool, r in zip(tools, rewards, strict=True)]
-    run = Trajectory("r", (Turn("user", "a trip"), *turns), Outcome(0.76), environment="userrl-travel")
-    (found,) = compare_runs([run], CREDIT)
-    assert [move.turn for move in found.keys] == [1, 2, 3]
-    assert (found.well, found.experience.stage) == (True, "exploration")
-
-
 def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_and_aligned_in_both(tmp_path: Path):
     rewards = (0.6, 0.8, 0.4, None)
     turns = [
@@ -70,3 +54,19 @@ def test_of_all_functions_the_right_actions_win_each_nothing_wins_none_and_two_r
 def played(episode: Any, task: Task) -> list[Any]:
     said = [episode.call(call.name, call.arguments) for call in task.gold[0].calls]
     return [*said, episode.reward()]
+
+
+def test_the_travel_run_of_figure_7_is_golden_and_a_success_and_credited_by_hand():
+    rewards = (0.5, 0.6, 0.7, 0.3, 0.0)
+    # From the end: 0; .3; .7 + .8 * .3 = .94; .6 + .8 * .94 = 1.352; .5 + .8 * 1.352 = 1.5816.
+    assert credit(rewards) == pytest.approx([1.5816, 1.352, 0.94, 0.3, 0.0])
+    assert [turn + 1 for turn in key_turns(credit(rewards, "equalised"))] == [1, 2, 3]
+    outcome = Outcome(0.76).graded()
+    assert outcome.success is True
+    assert zone_of(0.76, succeeded=outcome.success) == "golden"
+    tools = ("action", "action", "action", "search", "finish")
+    turns = [Turn("assistant", "", (ToolCall(tool),), r) for tool, r in zip(tools, rewards, strict=True)]
+    run = Trajectory("r", (Turn("user", "a trip"), *turns), Outcome(0.76), environment="userrl-travel")
+    (found,) = compare_runs([run], CREDIT)
+    assert [move.turn for move in found.keys] == [1, 2, 3]
+    assert (found.well, found.experience.stage) == (True, "exploration")

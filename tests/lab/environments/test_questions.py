@@ -211,8 +211,7 @@ def baseline(request: Request) -> Reply:
 
 
 def test_baselines_that_need_no_training_differ_in_how_they_come_to_knowledge(
-    loopback: Loopback,
-    tmp_path: Path,
+    loopback: Loopback, tmp_path: Path
 ) -> None:
     loopback.script = baseline
     known = ("--model", "small", "--base-url", loopback.url, "--folder", str(tmp_path / "folder"), "--json")
@@ -254,8 +253,7 @@ def test_baselines_that_need_no_training_differ_in_how_they_come_to_knowledge(
 
 
 def test_a_baseline_that_is_given_knowledge_says_what_it_needs_where_there_is_no_search(
-    loopback: Loopback,
-    tmp_path: Path,
+    loopback: Loopback, tmp_path: Path
 ) -> None:
     known = ("--model", "small", "--base-url", loopback.url, "--folder", str(tmp_path))
     answer = quick("bench", "tests.lab.bench.parcels:Parcels", *known, "--arms", "rag", "--tasks", "late-Ada")

@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from hepm.lab.papers import find_paper
 from tests.faults.command import quick
 from tests.lab.bench.parcels import RIGHT, split_counters
 from tests.loopback import Loopback, Reply, Request, answer_well, completion
@@ -126,21 +125,3 @@ def test_libraries_are_written_by_the_judge_and_chosen_from_by_the_agent_who_is_
     assert table["rows"][2]["published"]["Qwen3-4B"][0] == 0.41
     shown = quick(*map(str, known))
     assert f"Parcels  PRIME  {chosen[0]:.3f} / {chosen[1]:.3f}" in shown.out
-
-
-def test_the_benches_of_prime_are_set_as_in_its_tables_2_and_3() -> None:
-    prime = find_paper("prime")
-    for name in ("library", "larger-library"):
-        made = prime.options(name, small=False, sources={"userrl": "."})
-        assert (made["env"], made["rounds"], made["arms"], made["distiller"]) == ("userrl", 5, "chosen", "{judge}")
-        assert "rollouts" not in made  # 100 of each environment over all rounds
-    tested = [name for name in prime.benches if "library" not in name and name != "ours"]
-    assert len(tested) == 8 + 4
-    for name in tested:
-        made = prime.options(name, small=False, sources={"userrl": "."})
-        assert made["env"] == f"userrl-{name.removesuffix('-transferred')}"
-        assert made["max_turns"] == 16
-        assert "tasks" not in made  # the whole test split
-    transferred = prime.arms_of(prime.find_tables(["fig-4b"]))
-    assert next(iter(transferred)) == "larger-library"
-    assert prime.benches["larger-library"]["model"] == "{judge}"

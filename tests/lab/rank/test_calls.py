@@ -14,7 +14,6 @@ from hepm.graph.rows import Float32Array
 from hepm.policy import Query
 from hepm.rank.calls import read_calls
 from hepm.rank.ranker import Ranker
-from hepm.rank.situations import situations_now
 from hepm.types import StateSummary, ToolName
 from tests.lab.rank.conftest import runs
 from tests.runs import trajectory
@@ -71,19 +70,6 @@ def test_a_memory_without_runs_or_with_runs_without_calls_is_read_as_no_calls(tm
         memory.ingest([trajectory("silent", goal="hello")])
         assert read_calls(memory.mirror().store, "default").run_ids == ["silent"]
         assert np.exp(ranker.log_chances(memory.mirror(), refund(memory, "x"), ["x", "y"])).sum() == pytest.approx(1)
-
-
-def test_each_call_of_the_last_turn_may_be_the_last_one(desk: Memory) -> None:
-    calls = read_calls(desk.mirror().store, "default")
-    number = calls.number
-    query = refund(desk, "exchange_item", "look_up", "send_refund", after=("look_up", "send_refund"))
-    now = situations_now(query, calls)
-    look_up, send_refund = number["look_up"], number["send_refund"]
-    assert now.before_Q2.tolist() == [[look_up, send_refund], [send_refund, look_up]]
-    assert now.distance_QT[1, look_up] == 2
-    unknown = situations_now(refund(desk, "look_up", "nothing"), calls)
-    assert unknown.before_Q2.tolist() == [[len(number), look_up]]
-    assert unknown.times_QT.sum() == 1
 
 
 def test_the_memory_is_read_again_when_a_tenth_of_its_runs_are_new(desk: Memory) -> None:

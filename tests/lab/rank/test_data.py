@@ -25,17 +25,6 @@ def equal(of: ModuleType, one: Any, other: Any) -> bool:
     )
 
 
-def test_edges_carry_support_and_failures(of: ModuleType, memory: Memory) -> None:
-    data = of.graph_data(memory.mirror(), memory.embedder)
-    names = data["tool"].name
-    ends = [(names[a], names[b]) for a, b in data[of.NEXT].edge_index.T.tolist()]
-    at = ends.index(("look_up", "send_refund"))
-    edge = memory.mirror().edge("look_up", "send_refund")
-    assert edge is not None
-    expected = [np.log1p(edge.support), edge.failures / (edge.support + edge.failures)]
-    assert data[of.NEXT].edge_attr[at].tolist() == pytest.approx(expected)
-
-
 def test_edges_are_those_of_the_mirror_and_calls_of_one_turn_have_none_between_them(of: ModuleType) -> None:
     with Memory.open() as desk:
         desk.ingest(trajectory(f"r{i}", "look", "pay+thank", "close", success=bool(i % 3)) for i in range(6))

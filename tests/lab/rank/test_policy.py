@@ -83,15 +83,6 @@ def test_suggesting_by_a_trained_ranker_loads_no_torch(shop: Path) -> None:
     assert done.stdout == "True set()\n"
 
 
-def test_a_memory_without_a_ranker_loads_nothing_of_it(tmp_path: Path) -> None:
-    code = (
-        "import sys; from hepm import Memory; memory = Memory.open(sys.argv[1]); memory.suggest('x', state='y')\n"
-        "print({name for name in sys.modules if name.startswith(('hepm.rank', 'torch', 'safetensors'))})"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
-
-
 def test_the_command_trains_measures_and_says_whether_the_ranker_is_used(of: object, tmp_path: Path) -> None:
     store = tmp_path / "shop.hepm"
     with Memory.open(store, speak="all") as memory:

@@ -86,17 +86,6 @@ def test_smoothing_takes_the_mean_of_neighbours_in_either_direction() -> None:
     assert found == pytest.approx(raw / np.linalg.norm(raw, axis=1, keepdims=True))
 
 
-def test_gnn4plan_learns_to_score_what_was_called_above_other_successors(of: ModuleType, memory: Memory) -> None:
-    data = of.graph_data(memory.mirror(), memory.embedder)
-    rows = np.flatnonzero((data["call"]["position"] > 0).numpy() & data["run"].success[data["call"]["run"]].numpy())
-    model = of.Gnn4Plan.trained(data, rows, epochs=60)
-    with of.torch.no_grad():
-        scores = model(data["state"].x[data["call"]["state"][rows]], data)
-    ways = of.torch.unique(data["call"]["next"][rows])
-    found = ways[scores[:, ways].argmax(1)]
-    assert (found == data["call"]["next"][rows]).float().mean() > 0.9
-
-
 def test_a_tool_that_was_not_trained_on_is_among_the_unlikeliest(memory: Memory, checkpoint: Checkpoint) -> None:
     ranker = Ranker(checkpoint.weights, checkpoint.tools)
     here = ranker.here(memory.mirror())

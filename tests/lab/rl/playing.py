@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 from hepm.lab.desks.service_desk import make_desk
@@ -61,6 +60,3 @@ def remembering(memory: Memory, environment: DeskEnvironment, runs: int = 60) ->
     memory.ingest(desk_log(environment, DeskAgents(skill=0.8), runs=runs))
     memory.refresh()
     return memory
-
-
-Step = Callable[[], None]

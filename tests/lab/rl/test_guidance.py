@@ -42,11 +42,6 @@ def test_an_episodic_hint_is_never_skipped_and_a_procedural_one_is_skipped_whole
     assert hinted.text.startswith("<hepm-memory>\nSuggested next tools: ")
 
 
-def test_half_of_a_group_of_eight_is_four(memory: Memory):
-    assert sum(map(Guidance(memory=memory, share="half").guides, range(8))) == 4
-    assert sum(map(Guidance(memory=memory, share="all").guides, range(8))) == 8
-
-
 def test_a_probability_beyond_one_is_refused(memory: Memory):
     with pytest.raises(InputError, match=r"p_skip is 1\.5"):
         Guidance(memory=memory, p_skip=1.5)

@@ -65,13 +65,6 @@ def test_a_repeated_step_adds_nothing(memory: Memory):
     assert learn(memory, solved(0)) == 0
 
 
-def test_what_was_learned_is_suggested_to_the_next_group(memory: Memory):
-    tool = next(iter(learner(memory).run_of(solved(0), 0).calls())).name
-    assert not memory.suggest(tool, policy="procedural")
-    learn(memory, solved(0))
-    assert memory.suggest(tool, policy="procedural")
-
-
 def test_a_stored_run_says_whether_it_was_guided_and_which_tools_hints_named(tmp_path: Path):
     task = ENVIRONMENT.tasks()[0]
     with Memory.open(tmp_path / "g.hepm") as memory:

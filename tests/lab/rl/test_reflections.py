@@ -24,8 +24,7 @@ def rows(loopback: Loopback, tmp_path: Path) -> list[dict[str, Any]]:
 
 
 def test_each_session_that_enforced_a_preference_is_a_row_that_asks_what_the_agent_was_asked(
-    loopback: Loopback,
-    rows: list[dict[str, Any]],
+    loopback: Loopback, rows: list[dict[str, Any]]
 ) -> None:
     asked = [request.body["messages"] for request in loopback.requests if step_of(request) == "reflect"]
     # By hand: with notes each of the two users enforces in the first of three sessions.
@@ -60,8 +59,7 @@ def judging(request: Request) -> Any:
 
 
 def test_a_group_of_rollouts_is_rewarded_by_the_judge_as_trl_asks_for_it(
-    loopback: Loopback,
-    rows: list[dict[str, Any]],
+    loopback: Loopback, rows: list[dict[str, Any]]
 ) -> None:
     loopback.script = judging
     row = rows[0]
@@ -81,61 +79,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
-
-
-@pytest.mark.soak
-def test_the_trainer_of_trl_makes_rollouts_of_the_rows_and_takes_the_judges_rewards(
-    loopback: Loopback,
-    rows: list[dict[str, Any]],
-    tmp_path: Path,
-) -> None:
-    from datasets import Dataset
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-    from trl.trainer.grpo_config import GRPOConfig
-    from trl.trainer.grpo_trainer import GRPOTrainer
-    from trl.trainer.sft_config import SFTConfig
-    from trl.trainer.sft_trainer import SFTTrainer
-
-    loopback.script = lambda request: completion(json.dumps({"reasoning": "", "reflection_score": 2}))
-    words = [
-        "<pad>",
-        "<end>",
-        *sorted({word for row in rows for one in row["prompt"] for word in one["content"].split()}),
-    ]
-    made = Tokenizer(WordLevel({word: at for at, word in enumerate(words)}, unk_token="<pad>"))
-    made.pre_tokenizer = WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="<pad>", eos_token="<end>", padding_side="left"
-    )
-    tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
-    sizes: dict[str, Any] = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-    }
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(words), max_position_embeddings=4_096, **sizes))
-    small: dict[str, Any] = {
-        "max_steps": 1,
-        "num_generations": 2,
-        "max_completion_length": 8,
-        "per_device_train_batch_size": 2,
-    }
-    small |= {"gradient_accumulation_steps": 1, "beta": 0.0, "logging_steps": 1}
-    known: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no"}
-    settings = GRPOConfig(str(tmp_path), **known, **{**REFLECTION_GRPO, **small})
-    cold = SFTConfig(str(tmp_path), **known, **REFLECTION_SFT, max_steps=1, logging_steps=1)
-    SFTTrainer(model, cold, train_dataset=Dataset.from_list(rows), processing_class=tokenizer).train()
-    with Client(Endpoint("llama-3.3-70b", loopback.url)) as judge:
-        trainer = GRPOTrainer(
-            model, reflection_judge(judge), settings, Dataset.from_list(rows), processing_class=tokenizer
-        )
-        trainer.train()
-    assert trainer.state.log_history[0]["rewards/reflection/mean"] == 2
-    assert "reflection-reward" in map(step_of, loopback.requests)
 
 
 def test_the_settings_of_table_5_are_arguments_of_trl(tmp_path: Path) -> None:

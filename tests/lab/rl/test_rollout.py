@@ -39,20 +39,6 @@ def test_every_stream_continues_the_one_before():
     assert [*row.prompt, *row.completion][: len(streams[-1])] == streams[-1]
 
 
-def test_the_mask_is_on_what_the_model_sampled_and_on_nothing_else():
-    environment = desk()
-    sampled: list[int] = []
-
-    def generate(asked: list[list[int]]) -> Sequence[Sampled]:
-        found = solving(environment, first(environment).id)(asked)
-        sampled.extend(found[0].ids)
-        return found
-
-    (rollout,) = Player(environment=environment, dialect=WORDS).play([Attempt(first(environment))], generate)
-    row = row_of(rollout.spans)
-    assert [token for token, on in zip(row.completion, row.mask, strict=True) if on] == sampled
-
-
 def test_a_summary_and_its_result_are_one_part_that_discard_leaves_out(tmp_path: Any):
     environment = desk()
     task = first(environment)

@@ -15,7 +15,6 @@ def spans(*parts: tuple[SpanKind, int]) -> list[TokenSpan]:
 
 
 GUIDED = spans(("model", 5), ("hint", 4), ("summary", 6), ("tool", 3), ("model", 5))
-SHORT = spans(("model", 4), ("hint", 3), ("model", 3))
 
 
 def test_masked_are_hints_summaries_and_results_and_the_row_stays_whole():
@@ -33,12 +32,6 @@ def test_discarded_are_hints_and_summaries_alone_and_the_loss_has_the_same_token
         *range(5),
         *range(18, 23),
     ]
-
-
-def test_absorbed_hints_count_in_the_loss_and_results_never_do():
-    row = row_of(spans(("user", 2), ("model", 2), ("hint", 3), ("tool", 4), ("model", 1)), absorb=True)
-    assert row.prompt == (0, 1)
-    assert row.mask == (1,) * 5 + (0,) * 4 + (1,)
 
 
 def test_the_prompt_is_all_before_the_first_token_of_the_model_with_its_hint_unless_that_is_absorbed():

@@ -155,9 +155,7 @@ def test_after_a_batch_memory_has_successes_and_failures_and_principles_are_cred
     assert learner.learn(runs) == 0
 
 
-def test_a_trainer_gets_the_reward_of_the_rollout_and_absorbed_principles_count_in_its_mask(
-    memory: Memory,
-):
+def test_a_trainer_gets_the_reward_of_the_rollout_and_absorbed_principles_count_in_its_mask(memory: Memory):
     player = Player(environment=ENVIRONMENT, dialect=WORDS, format=Tags(memory=memory), max_turns=2)
     about: Any = {"absorb": True, "reward": tagged_reward}
     said = message(RECALL)
