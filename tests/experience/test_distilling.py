@@ -8,6 +8,7 @@ from hepm.experience.counted import next_tools
 from hepm.experience.distilling import ExtractiveDistiller, distill_into
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.principles import Principles
+from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.transaction import LessonChange
 from tests.experience.shelves import NS, forget, open_bank, remember
 from tests.runs import trajectory

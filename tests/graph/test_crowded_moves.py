@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
+from hepm.graph.delta import state_key
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
 from hepm.types import Trajectory
@@ -55,3 +56,7 @@ def test_a_state_that_comes_again_in_the_same_words_replaces_nothing(tmp_path: P
         assert [change.rewritten for change in changes] == [False, False, True]
         assert {row.count for row in store.iter_states(namespace="default")} == {3}
         assert memory.examine() == []
+
+
+def test_states_that_differ_in_digits_case_or_space_alone_share_a_key() -> None:
+    assert state_key("Order #12  sent") == state_key("order #7 SENT") != state_key("Order #12 lost")

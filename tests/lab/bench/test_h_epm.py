@@ -16,6 +16,7 @@ import pytest
 from hepm import ToolCall, Trajectory, Turn
 from hepm.agents.loop import Agent
 from hepm.evals.ablated import StatesOnly
+from hepm.evals.metrics import entropy_of
 from hepm.lab.bench.arms import ARMS, SUMMARY, KnownMemory, scratch_memory
 from hepm.lab.bench.planned import PlannedPath, steps_in, walked
 from hepm.llm import Endpoint
@@ -219,6 +220,12 @@ def test_online_h_epm_asks_and_hints_as_the_paper_does_and_a_judge_labels_each_r
     assert min(hinted_at) >= 2 * turns
     other = bench(tmp_path, loopback.url, *options[:4], "--tasks", "*-Ada")
     assert "holds runs with another --embedder" in " ".join(other.err.split())
+
+
+def test_the_entropy_of_two_equal_tokens_is_ln_2_and_of_a_sure_one_is_0() -> None:
+    assert entropy_of((math.log(0.5), math.log(0.5))) == pytest.approx(0.693, abs=5e-4)
+    assert entropy_of((0.0,)) == 0
+    assert entropy_of((math.log(0.5),)) == pytest.approx(0.693, abs=5e-4)  # the rest counts as one more token
 
 
 def test_entropies_are_taken_at_the_summary_and_at_the_answers_around_it(loopback: Loopback, tmp_path: Path) -> None:
