@@ -22,11 +22,16 @@ def told(
     goal: str = "please help",
     task: str = "",
     user: str = "",
+    environment: str = "",
 ) -> Trajectory:
-    """A run that called one tool after another, each with its result."""
+    """A run that called one tool after another, each with its result: a text, or what is written as JSON."""
     turns = [Turn("user", goal)]
-    turns += [Turn("assistant", calls=(ToolCall(tool, result=json.dumps(result)),)) for tool, result in calls]
-    return Trajectory(name, tuple(turns), Outcome(float(success), success), task=task, user=user)
+    for tool, result in calls:
+        text = result if isinstance(result, str) else json.dumps(result)
+        turns.append(Turn("assistant", calls=(ToolCall(tool, result=text),)))
+    return Trajectory(
+        name, tuple(turns), Outcome(float(success), success), environment=environment, task=task, user=user
+    )
 
 
 def refunds(count: int, *, first: int = 0) -> list[Trajectory]:

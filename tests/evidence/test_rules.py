@@ -36,13 +36,9 @@ def right_tool(wish: str, status: str) -> str:
 
 
 def office_run(number: int, wish: str, status: str, tool: str) -> Trajectory:
-    turns = (
-        Turn("user", f"please {wish} order O-{number}"),
-        Turn("assistant", "", (ToolCall("get_order", {"id": number}, json.dumps({"status": status})),)),
-        Turn("assistant", "", (ToolCall(tool, {"id": number}, "done"),)),
-    )
-    well = tool == right_tool(wish, status)
-    return Trajectory(f"run {number}", turns, Outcome(float(well), well), environment="office", task=wish)
+    about = {"goal": f"please {wish} order O-{number}", "environment": "office", "task": wish}
+    calls = ("get_order", {"status": status}), (tool, "done")
+    return told(f"run {number}", *calls, success=tool == right_tool(wish, status), **about)
 
 
 def asked(wish: str, status: str) -> list[dict[str, Any]]:
@@ -121,27 +117,18 @@ def test_a_condition_that_only_tells_how_often_a_tool_was_called_says_that(tmp_p
     """Words of all results of a tool are known once it was called twice."""
     results = {"test_line": "the signal was weak while the test of the line was running"}
 
-    def run(number: int, *tools: str) -> Trajectory:
-        calls = [Turn("assistant", "", (ToolCall(tool, {}, results.get(tool)),)) for tool in tools]
-        said = Turn("user", f"line {number} of {'abcdefghij'[number % 10] * 4} is down")
-        return Trajectory(f"{number}", (said, *calls), Outcome(1, True), task=f"{number}")
-
-    with filled(
-        tmp_path, [run(number, "test_line", "reset", "test_line", "replace") for number in range(24)]
-    ) as memory:
+    calls = [(tool, results.get(tool, "")) for tool in ("test_line", "reset", "test_line", "replace")]
+    goals = [f"line {number} of {'abcdefghij'[number % 10] * 4} is down" for number in range(24)]
+    with filled(tmp_path, [told(goal, *calls, goal=goal, task=goal) for goal in goals]) as memory:
         said = [test.in_words(holds=true) for rule in rules_for(memory, "reset") for test, true in rule.conditions]
     assert said == ["test_line was not called more than once"]
 
 
 def checked(number: int, says: str, *, success: bool, tool: str = "restart", result: str = "") -> Trajectory:
     """A run that restarted what a check reported; the results of no two are equal."""
-    turns = (
-        Turn("user", f"alarm {number} of host {'abcdefghij'[number % 10] * 4}"),
-        Turn("assistant", "", (ToolCall("check", {"id": number}, result or json.dumps({"cause": says})),)),
-        Turn("assistant", "", (ToolCall(tool, {"id": number}, "done"),)),
-    )
-    name = f"{says} {tool} {number} {success}"
-    return Trajectory(name, turns, Outcome(float(success), success), environment="ops", task=name)
+    name, goal = f"{says} {tool} {number} {success}", f"alarm {number} of host {'abcdefghij'[number % 10] * 4}"
+    calls = ("check", result or {"cause": says}), (tool, "done")
+    return told(name, *calls, success=success, goal=goal, environment="ops", task=name)
 
 
 def told_of_restart(memory: Memory) -> str:
@@ -174,10 +161,9 @@ def test_failures_of_the_same_call_give_a_rule_its_condition(tmp_path: Path) -> 
 def test_a_condition_that_only_tells_whether_a_tool_was_called_says_that(tmp_path: Path, brake: str) -> None:
     def run(number: int, *tools: str, success: bool) -> Trajectory:
         results = {"brake": brake.replace("%d", str(number))}
-        calls = [ToolCall(tool, {}, results.get(tool, "ok")) for tool in tools]
-        turns = (Turn("user", f"start car {number}"), *(Turn("assistant", "", (call,)) for call in calls))
+        calls = [(tool, results.get(tool, "ok")) for tool in tools]
         name = f"{number} {tools}"
-        return Trajectory(name, turns, Outcome(float(success), success), task=name)
+        return told(name, *calls, success=success, goal=f"start car {number}", task=name)
 
     with Memory.open(tmp_path) as memory:
         for number in range(10):
@@ -248,23 +234,15 @@ def case(rng: random.Random) -> Case:
     return Case(rng.choice(KINDS).format(rng.choice(THINGS)), rng.choice(USERS), rng.choice(("delivered", "pending")))
 
 
-def office_runs(count: int, *, own_thing: bool = False) -> Iterator[Trajectory]:
+def office_runs(count: int) -> Iterator[Trajectory]:
     """Runs for twelve users, of whom two take vouchers for what was delivered, and the others their money."""
     rng = random.Random(5)
     for number in range(count):
         request, user, status = now = case(rng)
-        if own_thing and user in TAKE_VOUCHERS:
-            request = rng.choice(KINDS).format("piano")
         tool = now.right if rng.random() < 0.7 else rng.choice([one for one in OFFERED if one != now.right])
-        turns = (
-            Turn("user", request),
-            Turn("assistant", "", (ToolCall("get_order", {"id": number}, f'{{"status": "{status}"}}'),)),
-            Turn("assistant", "", (ToolCall(tool, {"id": number}, "done"),)),
-        )
-        well = tool == now.right
-        yield Trajectory(
-            f"run {number}", turns, Outcome(float(well), well), environment="office", task=request, user=user
-        )
+        about = {"goal": request, "environment": "office", "task": request, "user": user}
+        calls = ("get_order", {"status": status}), (tool, "done")
+        yield told(f"run {number}", *calls, success=tool == now.right, **about)
 
 
 @pytest.fixture(scope="module")

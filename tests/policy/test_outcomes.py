@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hepm import FailedWay, Memory, Outcome, Suggestions, ToolCall, Trajectory, Turn, from_messages
+from hepm import FailedWay, Memory, Suggestions, Trajectory, from_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory.messages import as_messages
 from hepm.policy import Hybrid, Query, floors_of
 from hepm.policy.hybrid import AGREED
-from tests.evidence.remembered import filled
+from tests.evidence.remembered import filled, told
 from tests.runs import messages_after, trajectory
 
 WORDS = ["red", "blue", "green", "old", "new", "big", "small", "tall", "round", "flat", "soft", "cold", "warm", "dry"]
@@ -327,13 +327,9 @@ def test_a_reason_counts_runs_that_succeeded_though_no_later_mistake_is_charged_
 
 def contract(number: int, country: str, annex: str, tool: str, *, well: bool) -> Trajectory:
     """A run that reads a template, whose one word says whether an annex is needed, for a customer in a country."""
-    goal = f"Prepare the contract with {country} papers and {country} law, number {number}"
-    turns = (
-        Turn("user", goal),
-        Turn("assistant", calls=(ToolCall("fetch_template", result=json.dumps({"annex": annex, "country": country})),)),
-        Turn("assistant", calls=(ToolCall(tool, result="done"),)),
-    )
-    return Trajectory(f"{country} {annex} {tool} {number}", turns, Outcome(float(well), well), "desk", f"{number}")
+    about = {"goal": f"Prepare the contract with {country} papers and {country} law, number {number}"}
+    calls = ("fetch_template", {"annex": annex, "country": country}), (tool, "done")
+    return told(f"{country} {annex} {tool} {number}", *calls, success=well, task=f"{number}", **about)
 
 
 def test_a_tool_that_only_failed_in_like_runs_is_not_warned_of_where_a_fact_speaks_for_it(tmp_path: Path) -> None:
@@ -358,9 +354,8 @@ def test_a_tool_that_only_failed_in_like_runs_is_not_warned_of_where_a_fact_spea
 
 def logs(number: int, *texts: str, then: str) -> Trajectory:
     """A run that reads a log for each text, and then makes a call."""
-    reads = [Turn("assistant", calls=(ToolCall("read_log", result=text),)) for text in texts]
-    said = Turn("user", f"{WORDS[number % 14]} host {number} is slow, {WORDS[number * 5 % 14]}")
-    return Trajectory(f"log {number}", (said, *reads, Turn("assistant", calls=(ToolCall(then),))), Outcome(1, True))
+    goal = f"{WORDS[number % 14]} host {number} is slow, {WORDS[number * 5 % 14]}"
+    return told(f"log {number}", *(("read_log", text) for text in texts), (then, ""), goal=goal)
 
 
 def test_a_word_that_an_earlier_result_of_the_same_tool_said_decides_too(tmp_path: Path) -> None:
@@ -381,16 +376,14 @@ def test_requests_in_the_same_words_are_cases_of_their_own_if_their_numbers_diff
 ) -> None:
     """Of two wordings alone nothing could be said that holds for others."""
     runs: list[Trajectory] = []
-    for number in range(58):
+    for number in range(48):
         zone = ("east", "west")[number // 2 % 2]
         order = f"O-{1000 + number}" if numbered else "my order"
-        said = Turn("user", f"{('route', 'which depot takes')[number % 2]} {order}")
-        if number >= 48:  # so many families that each is one case
-            said = Turn("user", f"{WORDS[number - 48]} {WORDS[number - 46]} wants something else")
-        looked = ToolCall("get_address", result=json.dumps({"zone": zone if number < 48 else "none"}))
-        then = f"send_{zone}" if number < 48 else "hand_over"
-        calls = Turn("assistant", calls=(looked,)), Turn("assistant", calls=(ToolCall(then),))
-        runs.append(Trajectory(f"run {number}", (said, *calls), Outcome(1, True)))
+        goal = f"{('route', 'which depot takes')[number % 2]} {order}"
+        runs.append(told(f"run {number}", ("get_address", {"zone": zone}), (f"send_{zone}", ""), goal=goal))
+    for number in range(10):  # so many families that each is one case
+        goal = f"{WORDS[number]} {WORDS[number + 2]} wants something else"
+        runs.append(told(f"other {number}", ("get_address", {"zone": "none"}), ("hand_over", ""), goal=goal))
     with Memory.open(tmp_path) as memory:
         memory.ingest(runs)
         [first, *_] = memory.suggest(messages=list(as_messages(runs[2].turns[:-1])), speak="all")
@@ -400,17 +393,16 @@ def test_requests_in_the_same_words_are_cases_of_their_own_if_their_numbers_diff
 def test_a_word_of_a_result_decides_however_long_the_result_is(tmp_path: Path) -> None:
     """What is stored of a long result, and what an agent sees of it, are the same facts."""
 
-    def sent(number: int) -> list[Turn]:
+    def sent(number: int) -> Trajectory:
         zone = ("east", "west")[number % 2]
         lines = [{"sku": f"S-{number}{line}", "left": (number * line) % 7} for line in range(60)]
-        result = json.dumps({"id": f"O-{number}", "lines": lines, "zone": zone})
-        asked = Turn("user", f"{WORDS[number % 14]} {WORDS[number * 5 % 14]} asks about order {number}")
-        looked = Turn("assistant", calls=(ToolCall("get_order", result=result),))
-        return [asked, looked, Turn("assistant", calls=(ToolCall(f"send_{zone}"),))]
+        order = {"id": f"O-{number}", "lines": lines, "zone": zone}
+        goal = f"{WORDS[number % 14]} {WORDS[number * 5 % 14]} asks about order {number}"
+        return told(f"run {number}", ("get_order", order), (f"send_{zone}", ""), goal=goal)
 
     with Memory.open(tmp_path) as memory:
-        memory.ingest([Trajectory(f"run {number}", tuple(sent(number)), Outcome(1, True)) for number in range(80)])
+        memory.ingest(map(sent, range(80)))
         for number in (100, 101):
-            [first, *_] = memory.suggest(messages=list(as_messages(sent(number)[:-1])))
+            [first, *_] = memory.suggest(messages=list(as_messages(sent(number).turns[:-1])))
             assert first.tool == ("send_east", "send_west")[number % 2]
             assert "get_order says zone is" in first.reason
