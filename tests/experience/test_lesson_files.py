@@ -157,15 +157,6 @@ def test_a_line_that_a_person_changed_or_added_stays_as_they_wrote_it(bank: Less
     assert written(bank, again, every=True) == again
 
 
-def test_a_line_that_a_person_deleted_does_not_come_back(bank: LessonBank) -> None:
-    (line,) = items(written(bank))
-    text = written(bank).replace(f"{line}\n", "")
-    for _ in range(2):
-        text = written(bank, text)
-        assert items(text) == []
-    assert GOOD.id[:10] in text
-
-
 def test_an_editor_may_change_the_ends_of_lines_wrap_them_and_escape_underscores(bank: LessonBank) -> None:
     text = written(bank)
     other = text.replace(" rather than", "\n  rather than").replace("<!-- p-", "\n  <!-- p-").replace("\n", " \r\n")

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from hepm.ingest.files import open_source
 from hepm.ingest.records import Rejection
-from tests.faults.command import Answer, quick
+from tests.faults.command import quick
 from tests.ingest.samples import AGENTDOJO, CHAT, TAU, read, read_reason, write
 
 
@@ -192,39 +192,17 @@ def test_what_is_no_archive_is_an_error_and_no_crash(folder: Path, content: byte
 SENTENCE = "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
 
 
-@pytest.fixture
-def base_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process without the package, as in a base install."""
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-
-
-@pytest.fixture
-def three_files(tmp_path: Path) -> Path:
-    """Three files, the second one compressed with Zstandard."""
-    three_files = tmp_path / "three_files"
-    write(three_files / "a.json", AGENTDOJO)
-    write(three_files / "b.json", CHAT)
-    write(three_files / "c.json", [TAU])
-    (three_files / "b.json.zst").write_bytes(zstandard.ZstdCompressor().compress((three_files / "b.json").read_bytes()))
-    (three_files / "b.json").unlink()
-    return three_files
-
-
-@pytest.mark.usefixtures("base_install")
-def test_a_zstandard_file_in_an_archive_keeps_no_other_file_of_it_out(three_files: Path, tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "runs.tar", "w") as archive:
-        archive.add(three_files, "runs")
-    answer = quick("ingest", tmp_path / "runs.tar", "--store", tmp_path / "store.hepm", "--json")
-    assert said(answer) == (0, 2, [SENTENCE])
-
-
-def said(answer: Answer) -> tuple[int, int, list[str]]:
-    """Exit code, how many runs were stored, and what is said of the files that were not read."""
-    return answer.code, answer.json["stored"], [one["reason"] for one in answer.json["rejected"]]
-
-
-@pytest.mark.usefixtures("base_install")
-def test_one_zstandard_file_keeps_no_other_file_of_a_folder_out(three_files: Path, tmp_path: Path) -> None:
-    answer = quick("ingest", three_files, "--store", tmp_path / "store.hepm", "--json")
-    assert said(answer) == (0, 2, [SENTENCE])
-    assert list(answer.reasons()) == ["b.json.zst"]
+def test_a_zstandard_file_keeps_no_other_file_of_a_folder_or_an_archive_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder, archive = tmp_path / "folder", tmp_path / "runs.tar"
+    write(folder / "a.json", AGENTDOJO)
+    (folder / "b.json.zst").write_bytes(zst(json.dumps(CHAT).encode()))
+    write(folder / "c.json", [TAU])
+    archive.write_bytes(tarred(folder))
+    monkeypatch.setitem(sys.modules, "zstandard", None)  # as in a base install
+    for source in (folder, archive):
+        answer = quick("ingest", source, "--store", tmp_path / f"{source.stem}.hepm", "--json")
+        assert (answer.code, answer.json["stored"]) == (0, 2)
+        assert [one["reason"] for one in answer.json["rejected"]] == [SENTENCE]
+        assert answer.json["rejected"][0]["file"].endswith("b.json.zst")
