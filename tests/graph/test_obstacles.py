@@ -50,6 +50,13 @@ def test_a_memory_in_order_and_an_empty_one_get_no_advice(memory: Memory) -> Non
 # Runs without an outcome
 
 
+def test_runs_without_an_outcome_are_counted_and_can_be_labelled(memory: Memory) -> None:
+    memory.ingest([*runs(10), *runs(6, prefix="u", success=None)])
+    found = line(memory, "unlabelled")
+    assert found.what == "6 of 16 runs have no outcome and teach nothing"
+    assert (found.runs, found.command) == (6, "hepm label --namespace default")
+
+
 @pytest.mark.above_stores
 def test_a_rule_is_named_where_it_labels_these_runs(memory: Memory) -> None:
     shell = ToolCall("shell", {"command": "pytest"}, "4 passed in 0.1s")
