@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
+from hepm import Memory
 from tests.browser.chromium import chromium  # noqa: F401
 from tests.loopback import loopback  # noqa: F401
 from tests.neo4j_server import ON_SERVER, neo4j_server, servers_end_with_us  # noqa: F401
@@ -56,6 +58,13 @@ def _turn(item: pytest.Item) -> int:
 def no_settings_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Commands read no `hepm.toml` but those of tests."""
     os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """An empty one; many modules have one of their own."""
+    with Memory.open(tmp_path / "m.hepm", speak="weighed") as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

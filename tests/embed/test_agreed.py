@@ -29,16 +29,15 @@ def test_a_memory_is_opened_with_an_endpoints_embedder_by_the_address_and_key_th
     assert loopback.keys == {"sk-mine"}
 
 
-def test_an_embedder_that_cannot_be_opened_leaves_the_memory_as_it_was(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(RUNS)
-        for name in ("no-such-model", "folder/of-another-0123456789ab"):
-            with pytest.raises(InputError):
-                memory.reembed(name)
-        assert memory.header.embedder == "hepm/hash-512"
-        assert memory.suggest("look", state="shoes", policy="episodic")[0].tool == "buy"
-        assert memory.ingest([LATER]).stored == 1
-        assert memory.examine() == []
+def test_an_embedder_that_cannot_be_opened_leaves_the_memory_as_it_was(memory: Memory) -> None:
+    memory.ingest(RUNS)
+    for name in ("no-such-model", "folder/of-another-0123456789ab"):
+        with pytest.raises(InputError):
+            memory.reembed(name)
+    assert memory.header.embedder == "hepm/hash-512"
+    assert memory.suggest("look", state="shoes", policy="episodic")[0].tool == "buy"
+    assert memory.ingest([LATER]).stored == 1
+    assert memory.examine() == []
 
 
 def test_what_lacks_a_vector_gets_one_and_the_vectors_of_another_process_stay(tmp_path: Path) -> None:

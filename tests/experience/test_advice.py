@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -213,12 +213,6 @@ def test_the_suggestion_of_a_prompt_is_that_of_memory_whatever_lessons_say(of_th
                     alone
                 )
     assert told & {one.id for one in WRITTEN}, "what a model wrote is shown where nothing contradicts it"
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path, speak="weighed") as opened:
-        yield opened
 
 
 def parcel(name: str, tool: str, *, success: bool) -> Trajectory:

@@ -124,35 +124,33 @@ def recalled(told: str) -> str:
 
 
 def test_a_prompt_can_ask_a_model_which_lines_of_the_notes_and_which_experiences_matter(
-    loopback: Loopback, client: Client, tmp_path: Path
+    loopback: Loopback, client: Client, memory: Memory
 ) -> None:
-    with Memory.open(tmp_path / "runs.hepm") as memory:
-        memory.lessons.change(LessonChange(put=[one.row() for one in LESSONS], imported=True))
-        memory.preferences.edit("ann", "Say whether a refund is free.\nUse metric units.")
-        options = PromptOptions(model=client, suggestions=0, principles=0)
-        loopback.script = lambda request: (
-            completion(None, tool_calls=calls(LESSONS[3])) if "tools" in request.body else PICK
-        )
-        told = memory.prompt(state=STATE, user="ann", options=options)
-        assert recalled(told.text).strip() == '- "Use metric units."'
-        assert [lesson for lesson in told.lessons if lesson.startswith("e")] == [LESSONS[3].id]
-        plain = memory.prompt(state=STATE, user="ann", options=replace(options, model=None))
-        assert recalled(plain.text).strip() == '- "Say whether a refund is free."'
+    memory.lessons.change(LessonChange(put=[one.row() for one in LESSONS], imported=True))
+    memory.preferences.edit("ann", "Say whether a refund is free.\nUse metric units.")
+    options = PromptOptions(model=client, suggestions=0, principles=0)
+    loopback.script = lambda request: (
+        completion(None, tool_calls=calls(LESSONS[3])) if "tools" in request.body else PICK
+    )
+    told = memory.prompt(state=STATE, user="ann", options=options)
+    assert recalled(told.text).strip() == '- "Use metric units."'
+    assert [lesson for lesson in told.lessons if lesson.startswith("e")] == [LESSONS[3].id]
+    plain = memory.prompt(state=STATE, user="ann", options=replace(options, model=None))
+    assert recalled(plain.text).strip() == '- "Say whether a refund is free."'
 
 
-def test_of_lessons_that_differ_in_a_number_the_best_used_one_is_shown(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        for number in (17, 18, 19):
-            goal, task = f"please refund order {number}", f"t{number}"
-            memory.ingest(trajectory(f"won{number}", "look", "check", "buy", goal=goal, task=task))
-            memory.ingest(trajectory(f"lost{number}", "look", "buy", goal=goal, task=task, success=False))
-        memory.experiences.distill()
-        ids = [one.row.id for one in memory.lessons.list("experience")]
-        assert len(ids) == 6
-        search = partial(memory.experiences.search, "please refund order 20", floor=-1.0, k=6)
-        assert sorted(one.experience.zone for one in search()) == ["golden", "warning"]
-        for used in ids:
-            memory.lessons.show(used, [used])
-            memory.lessons.record_outcome(used, success=True)
-            assert used in [one.experience.id for one in search()]
-            memory.lessons.record_outcome(used, success=False)
+def test_of_lessons_that_differ_in_a_number_the_best_used_one_is_shown(memory: Memory) -> None:
+    for number in (17, 18, 19):
+        goal, task = f"please refund order {number}", f"t{number}"
+        memory.ingest(trajectory(f"won{number}", "look", "check", "buy", goal=goal, task=task))
+        memory.ingest(trajectory(f"lost{number}", "look", "buy", goal=goal, task=task, success=False))
+    memory.experiences.distill()
+    ids = [one.row.id for one in memory.lessons.list("experience")]
+    assert len(ids) == 6
+    search = partial(memory.experiences.search, "please refund order 20", floor=-1.0, k=6)
+    assert sorted(one.experience.zone for one in search()) == ["golden", "warning"]
+    for used in ids:
+        memory.lessons.show(used, [used])
+        memory.lessons.record_outcome(used, success=True)
+        assert used in [one.experience.id for one in search()]
+        memory.lessons.record_outcome(used, success=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from hepm.types import ToolCall
 from tests.ingest.samples import read_one, write
 
 FORECAST = {"server_name": "weather", "tool_name": "get_forecast", "params": {"city": "Rome"}}
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory.hepm", speak="weighed") as opened:
-        yield opened
 
 
 def messages(gateway: str, *calls: dict[str, Any], result: str = "sunny") -> list[dict[str, Any]]:

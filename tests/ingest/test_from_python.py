@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,12 +25,6 @@ from hepm.ingest.tools import read_tools
 from hepm.types import Tool
 from tests.ingest.samples import AGENTDOJO, ATIF, CHAT, ONE_DOCUMENT, TAU, TAU2, write
 from tests.runs import exported_runs, trajectory
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory.hepm", speak="weighed") as opened:
-        yield opened
 
 
 def answered(*calls: tuple[str, dict[str, Any]], text: str | None = None) -> ChatCompletionMessage:

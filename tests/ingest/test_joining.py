@@ -108,13 +108,12 @@ def test_the_outcome_of_a_session_is_that_of_its_latest_trace_that_has_one(tmp_p
             assert memory.examine() == []
 
 
-def test_a_label_that_was_given_by_hand_stays_when_a_later_part_comes(tmp_path: Path):
-    with Memory.open(tmp_path / "m.hepm") as memory:
-        memory.ingest(request(0))
-        memory.label("session-1", success=True)
-        memory.ingest(request(1))
-        [run] = memory.runs()
-        assert (run.outcome.success, len(run.turns)) == (True, 4)
+def test_a_label_that_was_given_by_hand_stays_when_a_later_part_comes(memory: Memory):
+    memory.ingest(request(0))
+    memory.label("session-1", success=True)
+    memory.ingest(request(1))
+    [run] = memory.runs()
+    assert (run.outcome.success, len(run.turns)) == (True, 4)
 
 
 # Sessions of coding agents that several files hold: resumed ones, forks, and copies

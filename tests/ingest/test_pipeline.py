@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,22 +35,20 @@ class Distant(SQLiteStore):
         return super().__getattribute__(name)
 
 
-def test_a_run_that_comes_twice_in_one_batch_is_counted_once(tmp_path: Path) -> None:
+def test_a_run_that_comes_twice_in_one_batch_is_counted_once(memory: Memory) -> None:
     runs = [trajectory("silent"), trajectory("open", "look", success=None), trajectory("won", "look")]
-    with Memory.open(tmp_path) as memory:
-        report = memory.ingest([*runs, *runs])
+    report = memory.ingest([*runs, *runs])
     assert (report.read, report.stored, report.duplicates) == (6, 3, 3)
     assert (report.without_calls, report.unlabelled) == (1, 1)
 
 
 @pytest.mark.parametrize("order", [[None, True], [True, None], [None, True, None]])
 def test_a_run_that_comes_again_with_its_label_is_not_reported_as_unlabelled(
-    tmp_path: Path, order: list[bool | None]
+    memory: Memory, order: list[bool | None]
 ) -> None:
     run = trajectory("r", "look")
-    with Memory.open(tmp_path) as memory:
-        report = memory.ingest([replace(run, outcome=Outcome(None, success)) for success in order])
-        assert (report.stored, report.unlabelled, memory.totals().unlabelled) == (1, 0, 0)
+    report = memory.ingest([replace(run, outcome=Outcome(None, success)) for success in order])
+    assert (report.stored, report.unlabelled, memory.totals().unlabelled) == (1, 0, 0)
 
 
 def test_descriptions_for_a_store_that_is_away_are_an_error(tmp_path: Path) -> None:
@@ -99,12 +96,6 @@ def test_a_label_that_is_neither_true_nor_false_is_refused(label: Any) -> None:
 # Names that cannot be stored, and names that look the same
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path, speak="weighed") as opened:
-        yield opened
 
 
 def test_a_run_whose_names_hold_half_a_surrogate_pair_is_rejected_alone_with_a_sentence(memory: Memory) -> None:

@@ -191,14 +191,13 @@ def test_a_value_is_secret_by_the_name_beside_it_or_the_option_before_it() -> No
 
 
 @pytest.mark.parametrize("field", ["id", "user"])
-def test_a_run_whose_id_or_user_is_a_secret_is_refused_without_showing_it(tmp_path: Path, field: str) -> None:
+def test_a_run_whose_id_or_user_is_a_secret_is_refused_without_showing_it(memory: Memory, field: str) -> None:
     names = {"id": "run", field: KEY}
-    with Memory.open(tmp_path) as memory:
-        report = memory.ingest([Trajectory(turns=(Turn("user", "hi"),), **names)], options=IngestOptions(vectors=False))
-        assert report.stored == 0
-        (rejection,) = report.rejected
-        assert f"its {field} holds a secret" in rejection.reason
-        assert KEY not in str(rejection)
+    report = memory.ingest([Trajectory(turns=(Turn("user", "hi"),), **names)], options=IngestOptions(vectors=False))
+    assert report.stored == 0
+    (rejection,) = report.rejected
+    assert f"its {field} holds a secret" in rejection.reason
+    assert KEY not in str(rejection)
 
 
 def test_an_ingest_stores_no_secret(tmp_path: Path) -> None:
@@ -239,10 +238,9 @@ def test_a_secret_is_taken_out_though_another_thread_fills_the_memory_between_lo
     assert SECRET not in redactor(run).turns[0].text
 
 
-def test_no_text_of_a_user_is_kept_in_memory_once_its_run_is_stored(tmp_path: Path) -> None:
+def test_no_text_of_a_user_is_kept_in_memory_once_its_run_is_stored(memory: Memory) -> None:
     said = "what one user said " + "and said " * 5
-    with Memory.open(tmp_path) as memory:
-        memory.ingest([trajectory("r", "look", goal=said)], options=IngestOptions(vectors=False))
-        gc.collect()
-        holders = [one for one in gc.get_objects() if type(one) in (set, dict) and said in one]
+    memory.ingest([trajectory("r", "look", goal=said)], options=IngestOptions(vectors=False))
+    gc.collect()
+    holders = [one for one in gc.get_objects() if type(one) in (set, dict) and said in one]
     assert holders == []

@@ -107,22 +107,21 @@ def test_a_list_of_files_that_cannot_be_read_or_written_costs_nothing_but_time(t
         assert memory.ingest(tmp_path / "logs").duplicates == 1
 
 
-def test_a_longer_version_replaces_a_run_unless_it_has_another_label(tmp_path: Path):
+def test_a_longer_version_replaces_a_run_unless_it_has_another_label(memory: Memory):
     def run(*tools: str, **outcome: Any) -> dict[str, Any]:
         calls = [{"role": "assistant", "tool_calls": [{"function": {"name": tool}}]} for tool in tools]
         return {"id": "r", "messages": [{"role": "user", "content": "Go."}, *calls], **outcome}
 
-    with Memory.open(tmp_path / "m.hepm") as memory:
-        for record, stored in (
-            (run("a"), 1),
-            (run("a", "b"), 1),
-            (run("a"), 0),  # an older version
-            (run("c", "d", "e"), 0),  # another run
-            (run("a", "b", "c", success=True), 1),
-            (run("a", "b", "c", "d", success=False), 0),
-            (run("a", "b", "c", "d"), 0),
-            (run("a", "b", "c", "d", success=True), 1),
-        ):
-            report = memory.ingest(record, reading=ReadOptions())
-            assert (report.stored, len(report.rejected)) == (stored, 1 - stored), json.dumps(record)
-        assert memory.examine() == []
+    for record, stored in (
+        (run("a"), 1),
+        (run("a", "b"), 1),
+        (run("a"), 0),  # an older version
+        (run("c", "d", "e"), 0),  # another run
+        (run("a", "b", "c", success=True), 1),
+        (run("a", "b", "c", "d", success=False), 0),
+        (run("a", "b", "c", "d"), 0),
+        (run("a", "b", "c", "d", success=True), 1),
+    ):
+        report = memory.ingest(record, reading=ReadOptions())
+        assert (report.stored, len(report.rejected)) == (stored, 1 - stored), json.dumps(record)
+    assert memory.examine() == []

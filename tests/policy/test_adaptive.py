@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from hepm import START, Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.ingest.prepare import IngestOptions
@@ -26,12 +23,6 @@ def run(name: str, tool: str, summary: str, goal: str = "please help") -> Trajec
 
 
 RUNS = [*(run(f"buy{n}", "buy", SHOES) for n in range(3)), run("back", "refund", LAMP), run("none", "leave", "")]
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path, speak="weighed") as opened:
-        yield opened
 
 
 def conversation(*called: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -90,11 +90,10 @@ def test_a_hint_names_no_tool_that_was_called_since_the_user_wrote_unless_most_l
         assert "list_files" in [one.tool for one in again]
 
 
-def test_where_like_runs_repeated_a_call_it_is_named_again_and_elsewhere_the_silence_says_so(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(trajectory(f"{n}", "find", "get_item", "get_item", "get_item", "get_item") for n in range(9))
-        same = memory.suggest("get_item", history=["find", "get_item"], state="please help")
-        other = memory.suggest("get_item", history=["find", "get_item"], state="order 12")
+def test_where_like_runs_repeated_a_call_it_is_named_again_and_elsewhere_the_silence_says_so(memory: Memory) -> None:
+    memory.ingest(trajectory(f"{n}", "find", "get_item", "get_item", "get_item", "get_item") for n in range(9))
+    same = memory.suggest("get_item", history=["find", "get_item"], state="please help")
+    other = memory.suggest("get_item", history=["find", "get_item"], state="order 12")
     assert same[0].tool == "get_item"
     assert other.abstained == "the likeliest next call is get_item again"
 
@@ -124,10 +123,9 @@ def test_a_request_that_says_nothing_of_what_is_wanted_gets_silence(tmp_path: Pa
         assert memory.suggest(after="find_customer", state=text).abstained is None
 
 
-def test_a_request_in_the_words_of_a_known_one_gets_an_answer_whatever_it_says(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m.hepm", speak="weighed") as memory:
-        memory.ingest([trajectory(f"r{n}", "greet", goal="Hello, can you help me?") for n in range(5)])
-        assert [one.tool for one in memory.suggest(state="Hello, can you help me?")] == ["greet"]
+def test_a_request_in_the_words_of_a_known_one_gets_an_answer_whatever_it_says(memory: Memory) -> None:
+    memory.ingest([trajectory(f"r{n}", "greet", goal="Hello, can you help me?") for n in range(5)])
+    assert [one.tool for one in memory.suggest(state="Hello, can you help me?")] == ["greet"]
 
 
 def searched(number: int, *after: str, error: bool, success: bool = True) -> Trajectory:

@@ -305,13 +305,12 @@ def test_vectors_of_another_size_are_not_compared(tmp_path: Path) -> None:
         assert Hybrid(floors=floors_of("weighed")).suggest(memory.mirror(), query)[0].tool == "refund"
 
 
-def test_without_a_state_the_most_frequent_way_that_does_not_fail_is_named(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, speak="weighed") as memory:
-        memory.ingest(calls("close", "broken", won=6, lost=30) + calls("refund", "broken", won=5, lost=1))
-        found = memory.suggest("get_order")
-        assert [s.tool for s in found] == ["refund"]
-        assert found[0].reason == "5 of 6 such runs succeeded with it, 6 of 36 with close"
-        assert [(way.tool, way.failures, way.runs) for way in found.warnings] == [("close", 30, 36)]
+def test_without_a_state_the_most_frequent_way_that_does_not_fail_is_named(memory: Memory) -> None:
+    memory.ingest(calls("close", "broken", won=6, lost=30) + calls("refund", "broken", won=5, lost=1))
+    found = memory.suggest("get_order")
+    assert [s.tool for s in found] == ["refund"]
+    assert found[0].reason == "5 of 6 such runs succeeded with it, 6 of 36 with close"
+    assert [(way.tool, way.failures, way.runs) for way in found.warnings] == [("close", 30, 36)]
 
 
 def test_a_reason_counts_runs_that_succeeded_though_no_later_mistake_is_charged_to_a_call(tmp_path: Path) -> None:

@@ -265,16 +265,15 @@ def test_of_runs_without_outcomes_no_report_says_how_many_failed(tmp_path: Path)
     assert "of these runs failed" not in row.text
 
 
-def test_a_request_without_words_of_a_user_is_not_quoted(tmp_path: Path) -> None:
+def test_a_request_without_words_of_a_user_is_not_quoted(memory: Memory) -> None:
     call = Turn("assistant", calls=(ToolCall("look", result="x"),))
     lost = [Trajectory(f"lost {n}", (call,), Outcome(success=False), task="hard") for n in range(6)]
     won = [
         Trajectory(f"won {n}", (Turn("user", f"thing {n}"), call), Outcome(success=True), task=f"t{n}")
         for n in range(20)
     ]
-    with Memory.open(tmp_path / "m.hepm") as memory:
-        memory.ingest([*lost, *won])
-        lines = list(report_lines(memory.report()))
+    memory.ingest([*lost, *won])
+    lines = list(report_lines(memory.report()))
     assert [line.strip() for line in lines if line.strip().startswith("run lost")] == ["run lost 4"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from hepm.lab.environments import Task, find_environment
 from hepm.lab.environments.published import CREDIT
 
 
-def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_and_aligned_in_both(tmp_path: Path):
+def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_and_aligned_in_both(memory: Memory):
     rewards = (0.6, 0.8, 0.4, None)
     turns = [
         Turn("assistant", "", (ToolCall(tool, {}, "Yes."),), reward)
@@ -26,15 +25,14 @@ def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_an
     (found,) = compare_runs([run], CREDIT)
     assert sorted(move.turn for move in found.keys) == [1, 2, 3]
     assert found.experience.stage == "exploration → verification"
-    with Memory.open(tmp_path) as memory:
-        memory.ingest([run])
-        memory.experiences.distill()
+    memory.ingest([run])
+    memory.experiences.distill()
 
-        def aligned(turn: int) -> list[bool]:
-            state = StateSummary(said=(words,))
-            return [one.aligned for one in memory.experiences.search(state, environment="turtle", turn=turn, horizon=4)]
+    def aligned(turn: int) -> list[bool]:
+        state = StateSummary(said=(words,))
+        return [one.aligned for one in memory.experiences.search(state, environment="turtle", turn=turn, horizon=4)]
 
-        assert [aligned(turn) for turn in (1, 2, 4)] == [[True], [True], [False]]
+    assert [aligned(turn) for turn in (1, 2, 4)] == [[True], [True], [False]]
 
 
 def test_of_all_functions_the_right_actions_win_each_nothing_wins_none_and_two_runs_are_equal():

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from hepm import Memory
 from hepm.ingest.prepare import IngestOptions
@@ -28,12 +25,6 @@ def called(*names: str, hinted: tuple[str, ...] = (), result: str = "done") -> T
 
 def run(id: str, *turns: Turn, task: str = "", reward: float = 1.0) -> Trajectory:
     return Trajectory(id, (ASK, *turns), Outcome(reward), environment="desk", task=task)
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "m.hepm") as opened:
-        yield opened
 
 
 def examples(memory: Memory, *runs: Trajectory, keep_secrets: bool = False) -> list[Any]:
