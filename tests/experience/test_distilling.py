@@ -19,8 +19,7 @@ def distill(bank: LessonBank) -> tuple[int, int, int]:
     return report.runs, report.new, report.merged
 
 
-def test_a_run_that_gets_its_label_late_is_distilled_then(tmp_path: Path) -> None:
-    bank = open_bank(tmp_path / "store.hepm")
+def test_a_run_that_gets_its_label_late_is_distilled_then(bank: LessonBank) -> None:
     remember(bank, trajectory("late", "look", success=None, task="t"), trajectory("won", "look", "buy", task="t"))
     assert distill(bank) == (1, 1, 0)
     assert distill(bank) == (0, 0, 0)
@@ -28,8 +27,7 @@ def test_a_run_that_gets_its_label_late_is_distilled_then(tmp_path: Path) -> Non
     assert distill(bank) == (1, 1, 0)
 
 
-def test_equal_words_make_one_experience_with_several_sources(tmp_path: Path) -> None:
-    bank = open_bank(tmp_path / "store.hepm")
+def test_equal_words_make_one_experience_with_several_sources(bank: LessonBank) -> None:
     remember(bank, trajectory("b", "look", task="t"), trajectory("a", "look", task="t"))
     assert distill(bank) == (2, 1, 1)
     (found,) = bank.list("experience", namespace=NS)
@@ -41,8 +39,7 @@ def rules(bank: LessonBank) -> dict[str, set[str]]:
     return {one.row.text: {source.run for source in one.row.sources} for one in bank.list("principle", namespace=NS)}
 
 
-def test_a_later_run_is_compared_with_the_earlier_ones_which_are_not_distilled_again(tmp_path: Path) -> None:
-    bank = open_bank(tmp_path / "store.hepm")
+def test_a_later_run_is_compared_with_the_earlier_ones_which_are_not_distilled_again(bank: LessonBank) -> None:
     remember(bank, trajectory("won", "look", "buy", task="t"))
     assert distill(bank) == (1, 1, 0)
     remember(bank, trajectory("lost", "look", "drop", success=False, task="t"))
@@ -52,8 +49,7 @@ def test_a_later_run_is_compared_with_the_earlier_ones_which_are_not_distilled_a
     assert second == ("After look, runs of this task that succeeded called buy; this one, which failed, called drop.")
 
 
-def test_a_rule_that_runs_do_not_teach_any_more_is_retired_and_comes_back_with_its_uses(tmp_path: Path) -> None:
-    bank = open_bank(tmp_path / "store.hepm")
+def test_a_rule_that_runs_do_not_teach_any_more_is_retired_and_comes_back_with_its_uses(bank: LessonBank) -> None:
     good = [trajectory(f"g{n}", "look", "buy") for n in range(6)]
     remember(bank, *good, *(trajectory(f"b{n}", "look", "drop", success=False) for n in range(6)))
     Principles(bank).distill(namespace=NS)
@@ -85,8 +81,7 @@ def test_an_imported_rule_whose_runs_are_elsewhere_outlives_what_the_runs_here_t
         assert {rule.row.text} < {*rules(here)}
 
 
-def test_a_lesson_that_a_hand_retired_does_not_come_back_when_it_is_taught_again(tmp_path: Path) -> None:
-    bank = open_bank(tmp_path / "store.hepm")
+def test_a_lesson_that_a_hand_retired_does_not_come_back_when_it_is_taught_again(bank: LessonBank) -> None:
     remember(bank, *(trajectory(f"g{n}", "look", "buy") for n in range(6)))
     remember(bank, *(trajectory(f"b{n}", "look", "drop", success=False) for n in range(6)))
     Principles(bank).distill(namespace=NS)
