@@ -81,6 +81,10 @@ def test_failed_runs_do_not_vote() -> None:
     assert found.likeness < 0.999
 
 
+def test_a_run_without_calls_has_no_vote() -> None:
+    assert vote([("lamp broken", [])], "lamp broken", []).share == {}
+
+
 def test_a_word_that_few_requests_have_counts_more_than_one_of_most() -> None:
     runs: list[Known] = [*[("broken lamp", ["refund"])] * 2, *[("broken chair", ["resend"])] * 9]
     assert first(vote(runs, "broken shining lamp", [])) == "refund"

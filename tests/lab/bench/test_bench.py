@@ -64,6 +64,14 @@ def test_hints_help_an_agent_that_guesses_and_the_sentence_says_so(clerks: Loopb
     assert " reward " not in shown.partition("success: a reward")[0]
 
 
+def test_a_bench_of_eight_arms_fits_100_columns(clerks: Loopback, tmp_path: Path) -> None:
+    arms = "off,hybrid,weight,lessons,all,similar-1,toolnet,react"
+    shown = bench(tmp_path, clerks.url, "--arms", arms, "--tasks", "[bl]*", "--prices", "1,2").out
+    table = shown.partition("\nsuccess: a reward")[0].splitlines()
+    assert sum(line.startswith("similar-1 ") for line in table) == 3  # success, thrift, and the means
+    assert max(map(len, table)) <= 100
+
+
 def test_the_folder_is_an_archive_of_runs(clerks: Loopback, tmp_path: Path) -> None:
     report(bench(tmp_path / "runs", clerks.url, "--tasks", "[bl]*-Ada,[bl]*-Ben", "--json"))
     answer = quick("ingest", str(tmp_path / "runs"), "--store", str(tmp_path / "m.hepm"), "--json")
