@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from hepm.experience.lesson_bank import LessonBank
     from hepm.memory import Memory
 
-_UNFIT: Final = "no prompt shows, that hang on a word or an id, or that say what fails, not when nor what else to do"
+_UNFIT: Final = (
+    "no prompt shows, that hang on a word, number or id, or that say what fails, not when nor what else to do"
+)
 
 runs_argument = argument("runs", "Files, folders, globs or tar archives of runs, instead of a store.", nargs=-1)
 

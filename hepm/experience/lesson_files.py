@@ -47,8 +47,8 @@ _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}
 _EVIDENCE: Final = re.compile(
     r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
-# "reservation_id=xehm4b", "orderId=w7"; not "paid=true"
-_OF_ONE: Final = re.compile(r"(?:^|[_.-])(?i:id)=|[a-z]I[dD]=")
+# "~balance", "#"; "reservation_id=xehm4b", "orderId=w7"; not "paid=true"
+_OF_TEXT: Final = re.compile(r"~|^#$|(?:^|[_.-])(?i:id)=|[a-z]I[dD]=")
 _NAMESPACE_CHARS: Final = 200
 _ID_CHARS: Final = len("p-01234567")  # of an id
 _SUMMARY: Final = re.compile(r"(?:[\d,]+ lessons? from|None at present)")  # the line below the title
@@ -58,8 +58,9 @@ _NO_BRACKETS: Final = str.maketrans("", "", "()")
 def _is_for_file(listed: ListedLesson) -> bool:
     """Whether a prompt would show it where it holds, and readers of a file, who always see it, can act on it.
 
-    A counted lesson is not of use if it hangs on a word that somebody says, or on the id of one thing; if it warns of a
-    call after another one, whatever that gave, and names nothing better; or if what it advises failed in most runs.
+    A counted lesson is not of use if it hangs on a word or number that somebody says, or on the id of one thing; if it
+    warns of a call after another one, whatever that gave, and names nothing better; or if what it advises worked in no
+    more than half of the runs.
     """
     counted, by = listed.lesson, listed.lesson.distilled_by
     if by == HAND or let_down(listed.stored.uses):
@@ -67,11 +68,11 @@ def _is_for_file(listed: ListedLesson) -> bool:
     if by != EXTRACTIVE:
         return True
     conditions = counted.conditions
-    if any("~" in fact.test.fact or _OF_ONE.search(fact.test.fact) for fact in conditions.facts):
+    if any(_OF_TEXT.search(fact.test.fact) and fact.test.than is None for fact in conditions.facts):
         return False
     if counted.warns:
         return any(fact.test.source != FAILED.source for fact in conditions.facts)
-    return 2 * counted.worked >= counted.tried
+    return not counted.tried or 2 * counted.worked > counted.tried
 
 
 class Chosen(NamedTuple):

@@ -498,6 +498,19 @@ def test_where_other_calls_work_as_well_none_is_advised(tmp_path: Path, others: 
     assert ("update" in advised) is (others == 0)
 
 
+@pytest.mark.parametrize(("tasks", "advises"), [(4, set[str]()), (6, {"update"})])
+def test_what_nothing_speaks_against_is_advised_only_if_several_tasks_bear_it_out(
+    tmp_path: Path, tasks: int, advises: set[str]
+) -> None:
+    runs: list[Trajectory] = []
+    for n in range(24):
+        pending = support_run(f"p{n}", f"update {n % tasks}", "get_order", "update", status="pending")
+        goal = f"stop {'abcdefghij'[n % 10] * 4}"  # few families would be no evidence of tasks
+        shipped = support_run(f"s{n}", goal, "get_order", "intercept", status="shipped")
+        runs += [replace(pending, task=f"p{n % tasks}"), replace(shipped, task=f"s{n}")]
+    assert {rule.better for rule in rules_at(tmp_path, runs, "get_order")} - {"intercept"} == advises
+
+
 def test_a_run_that_comes_to_a_place_several_times_counts_once_beside_a_way(tmp_path: Path) -> None:
     runs: list[Trajectory] = []
     for n in range(8):
