@@ -100,12 +100,8 @@ REFUSALS: list[tuple[str, str, Any, int, str]] = [
 def test_a_refusal_says_why_in_json(memory: Memory) -> None:
     with serving(memory) as (_, url):
         for method, path, body, status, said in REFUSALS:
-            sent = (
-                {"content": json.dumps(body), "headers": {"content-type": "application/json"}}
-                if body is not None
-                else {}
-            )
-            answer = httpx2.request(method, url + path, **sent)
+            content = None if body is None else json.dumps(body)
+            answer = httpx2.request(method, url + path, content=content, headers={"content-type": "application/json"})
             assert answer.status_code == status, (path, answer.text)
             assert said in answer.json()["error"]["message"]
             assert answer.json()["error"]["type"] == "hepm"
