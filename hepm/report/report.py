@@ -139,7 +139,7 @@ def report_of(
     about_forks = [fork.line for fork in forks if fork.line]
     advice = tuple(dict.fromkeys([*about_forks, *map(line_of, lessons)]))
     tools = tool_rows(tool_remarks(store, namespace=namespace))
-    waste = waste_rows(latest, labelled, principles)
+    waste = waste_rows(latest, labelled)
     spoken = receipts_of(uplift, store.trial_sessions(namespace=namespace), latest, mirror)
     of_compared = ""
     if len(labelled) < totals.successes + totals.failures:

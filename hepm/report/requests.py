@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -22,7 +22,7 @@ UNLIKELY: Final = 0.05
 NEVER_BY_CHANCE: Final = 0.1
 """Chance up to which a task that no run solved is one: four runs of which half would fail, not three."""
 MOST_KINDS: Final = 10
-_WORDS: Final = 4  # that name a task
+_WORDS: Final = 4  # that name a kind
 _REQUEST_CHARS: Final = 60
 _SAME: Final = 0.8  # share of the requests of a word that another one has, from which on both name one kind
 _TRIED: Final = 6  # tools that tell what was tried
@@ -30,7 +30,7 @@ _TRIED: Final = 6  # tools that tell what was tried
 
 _Families: TypeAlias = Mapping[str, Sequence[LabelledRun]]
 _Kind: TypeAlias = tuple[tuple[str, ...], Sequence[LabelledRun]]
-"""Words that requests have in common, and their runs."""
+"""Words that requests have in common, () for a task, and their runs."""
 
 
 def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) -> list[ReportRow]:
@@ -45,10 +45,10 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     for _, members in kinds:
         named.update(run.id for run in members)
     all_lost = _lost(runs)
-    for words, members in _failing_tasks(families, all_lost, len(runs)):
+    for members in _failing_tasks(families, all_lost, len(runs)):
         if members[0].id not in named:
-            kinds.append((words, members))
-    found: list[tuple[float, tuple[str, ...], ReportRow]] = []
+            kinds.append(((), members))
+    found: list[tuple[float, str, ReportRow]] = []
     for words, members in kinds:
         lost = [run.id for run in members if not run.won]
         others = (all_lost - len(lost)) / max(len(runs) - len(members), 1)
@@ -60,46 +60,36 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
         about = store.about_runs(lost[-SHOWN_RUNS:], namespace=namespace)
         shown = list(map(ShownRun.of, about.values()))
         counts = {"failed": len(lost), "runs": len(members), "others": others}
-        row = ReportRow(_name_of(words, members, families), text, tried, shown, counts=counts)
-        found.append((others * len(members) - len(lost), words, row))
+        name = _name_of(words, members[0], whole=members[0].family in families)
+        found.append((others * len(members) - len(lost), name, ReportRow(name, text, tried, shown, counts=counts)))
     return [row for *_, row in sorted(found, key=lambda one: one[:2])[:MOST_KINDS]]
 
 
-def _name_of(words: Iterable[str], runs: Sequence[LabelledRun], families: _Families) -> str:
-    """Such as 'requests that say "baggage" or "insurance"', 'one request ("lamp", "broken")', or "task 7 of retail"."""
-    quoted = " or ".join(f'"{word}"' for word in words)
-    tasks = {(run.task, run.environment) for run in runs}
-    task, environment = tasks.pop()
-    if tasks or not task:
-        if len({run.family for run in runs}) > 1:
-            return f"requests that say {quoted}"
-        # Its words together are those of others, too.
-        return f"one request ({quoted.replace(' or ', ', ')})"
-    named = task_in_words(task, environment)
-    if runs[0].family not in families:
-        request = on_one_line(cut(runs[0].request, _REQUEST_CHARS))
-        return f'{named}, requests such as "{request}"' if request else f"{named}, runs without a request"
-    if quoted:
-        return f"{named} ({quoted})"
-    return named
+def _name_of(words: Sequence[str], run: LabelledRun, *, whole: bool) -> str:
+    """Such as 'requests that say "baggage" or "insurance"', or "task 7 of retail", if those are the `whole` of it."""
+    if words:
+        quoted = " or ".join(f'"{word}"' for word in words)
+        return f"requests that say {quoted}"
+    task = [task_in_words(run.task, run.environment)] if run.family == run.task_key else []
+    if not (task and whole):
+        request = on_one_line(cut(run.request, _REQUEST_CHARS))
+        task.append(f'requests such as "{request}"' if request else "runs without a request")
+    return ", ".join(task)
 
 
 def _lost(runs: Iterable[LabelledRun]) -> int:
     return sum(not run.won for run in runs)
 
 
-def _failing_tasks(families: _Families, all_lost: int, all_runs: int) -> Iterator[_Kind]:
-    """Tasks that no run solved, or that fail more often than chance explains."""
-    families_of = Counter[str]()
-    for members in families.values():
-        families_of.update(members[0].words)
+def _failing_tasks(families: _Families, all_lost: int, all_runs: int) -> Iterator[Sequence[LabelledRun]]:
+    """The runs of tasks that no run solved, or that fail more often than chance explains."""
     several = [members for members in families.values() if len(members) >= FEWEST]
     for members in several:
         failed = _lost(members)
         by_chance = _at_least(failed, len(members), all_lost, all_runs)
         never = failed == len(members) and by_chance <= NEVER_BY_CHANCE
         if never or by_chance * len(several) <= UNLIKELY:
-            yield _telling(members, families_of), members
+            yield members
 
 
 def _failing_words(families: _Families) -> Iterator[_Kind]:
@@ -143,14 +133,6 @@ def _at_least(failing: int, drawn: int, all_failing: int, families: int) -> floa
     for number in range(failing, min(drawn, all_failing) + 1):
         ways += math.comb(all_failing, number) * math.comb(families - all_failing, drawn - number)
     return ways / total
-
-
-def _telling(members: Sequence[LabelledRun], families_of: Counter[str]) -> tuple[str, ...]:
-    """The rarest words of a task's requests. A word of one task alone may be a name or an id, and says nothing."""
-    words = frozenset[str].intersection(*(run.words for run in members)) - FUNCTION_WORDS
-    if members[0].task:
-        words = frozenset(word for word in words if families_of[word] > 1)
-    return tuple(sorted(words, key=lambda word: (families_of[word], word))[:_WORDS])
 
 
 def _tried(runs: Sequence[LabelledRun]) -> list[ToolName]:

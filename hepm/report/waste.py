@@ -10,8 +10,6 @@ from typing import Final, TypeAlias
 
 from hepm.evidence.chance import RARE
 from hepm.evidence.decisions import LabelledRun, by_family
-from hepm.experience.lessons import SOLVED_BY, Principle
-from hepm.graph.lessons.rows import StoredLesson
 from hepm.ingest.call_errors import errors_of
 from hepm.ingest.transitions import request_of
 from hepm.llm.usage import estimate_tokens
@@ -32,22 +30,19 @@ MOST_ENDS: Final = 3
 _CallsOfRuns: TypeAlias = list[tuple[ToolCall, Trajectory]]
 
 
-def waste_rows(
-    runs: Sequence[Trajectory], labelled: Sequence[LabelledRun], principles: Iterable[StoredLesson]
-) -> list[ReportRow]:
+def waste_rows(runs: Sequence[Trajectory], labelled: Sequence[LabelledRun]) -> list[ReportRow]:
     """The waste in some runs, the last stored first: rows of each kind, the most frequent first.
 
     The kinds: "repeated", the same call three times or more, without change; "error", of a tool, that several runs met;
-    "left out", calls that hardly any successful run of the same task makes; "recipe", what solves an error.
+    "left out", calls that hardly any successful run of the same task makes.
 
     Args:
         labelled: Runs by which it is known what successful ones of a task call, with their families.
-        principles: Among which are the recipes.
     """
     rows: list[ReportRow] = []
     for found in (_repeated(runs), _errors(runs), _left_out(runs, labelled)):
         rows += sorted(found, key=lambda row: (-row.counts["calls"], row.name, row.text))[:MOST_ROWS]
-    return rows + _recipes(principles)
+    return rows
 
 
 def _row(
@@ -159,14 +154,3 @@ def _usual_tools(members: Sequence[LabelledRun]) -> set[ToolName]:
         if helps or number >= RARE * len(won):
             tools.add(tool)
     return tools
-
-
-def _recipes(principles: Iterable[StoredLesson]) -> list[ReportRow]:
-    """What solved errors, with the exact call, as lessons say it."""
-    found: list[ReportRow] = []
-    for stored in principles:
-        if stored.row.live and any(triple.predicate == SOLVED_BY for triple in stored.row.triples):
-            lesson = Principle.of(stored.row)
-            text = f": {lesson.text} ({lesson.worked} of {lesson.tried} runs)"
-            found.append(ReportRow("what solved it", text, kind="recipe"))
-    return found[:MOST_ROWS]

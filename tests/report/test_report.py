@@ -242,11 +242,11 @@ def rows_of(report: Report, heading: str) -> list[ReportRow]:
     return [row for section in report.sections if section.heading == heading for row in section.rows]
 
 
-def test_a_task_that_no_run_solved_is_named_by_words_that_another_request_shares(tmp_path: Path) -> None:
+def test_a_task_that_no_run_solved_is_named_by_its_id(tmp_path: Path) -> None:
     runs = [trajectory(f"w{n}", "look", "buy", task=f"t{n % 9}", goal=f"buy a lamp {n % 9}") for n in range(27)]
     runs += [trajectory(f"h{n}", "look", "sing", success=False, task="hard", goal="lamp for zorro") for n in range(4)]
     (row,) = rows_of(report_of(tmp_path, *runs), "Requests that fail")
-    assert (row.name, row.below) == ('task hard of shop ("lamp")', ["tried: look, sing"])
+    assert (row.name, row.below) == ("task hard of shop", ["tried: look, sing"])
     assert row.text.startswith(": never solved in 4 runs")
 
 
@@ -254,7 +254,7 @@ def test_a_request_that_no_run_solved_is_not_named_by_words_whose_other_requests
     goals = [f"refund the broken {thing}" for thing in ("lamp", "cup", "plate", "clock")]
     runs = [trajectory(f"r{n}", "look", success=n % 4 > 0, goal=goals[n % 4]) for n in range(40)]
     (row,) = rows_of(report_of(tmp_path, *runs), "Requests that fail")
-    assert row.name == 'one request ("lamp", "broken", "refund")'
+    assert row.name == 'requests such as "refund the broken lamp"'
 
 
 def test_of_runs_without_outcomes_no_report_says_how_many_failed(tmp_path: Path) -> None:
