@@ -11,10 +11,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,6 +34,7 @@ GUESSES: Final = 20
 """Wrong tokens that an address may send in `GUESSES_S` seconds."""
 GUESSES_S: Final = 100.0
 _CLIENTS: Final = 10_000
+_Headers: TypeAlias = Mapping[str, str]
 _UNASKED: Final = frozenset({"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
 """Content types that a page may send to any server without asking it first (CORS)."""
 
@@ -74,6 +74,11 @@ def namespace_of(request: Request) -> str:
     return request.scope["hepm.namespace"]
 
 
+def headers_of(request: Request) -> _Headers:
+    """The headers of a request by their names in lower case."""
+    return request.scope["hepm.headers"]
+
+
 def read_tokens(path: Path) -> dict[str, Access]:
     """Tokens of a JSON file: {"TOKEN": {"name": "ann", "namespaces": ["desk"], "write": true}}; else InputError."""
     try:
@@ -107,7 +112,7 @@ def refused(status: int, message: str, **more: Any) -> Response:
     return JSONResponse({"type": "error", "error": error}, status)
 
 
-def token_of(headers: Headers) -> str:
+def token_of(headers: _Headers) -> str:
     """hepm's own token; clients of the proxy may give the endpoint's key in its place."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     own = headers.get("x-hepm-token", "").strip()
@@ -144,8 +149,10 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        scope = _with_namespace(scope, headers)
+        # Of several with one name the first, and all at once: Starlette's headers decode again for each question.
+        raw = reversed(scope["headers"])
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
+        scope = {**scope, "hepm.headers": headers, **_namespace_in(scope["path"], headers)}
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -172,7 +179,7 @@ class Guard:
         with contextlib.suppress(BrokenOffError, ClientDisconnect, asyncio.CancelledError):
             await self._app(scope, limited, unless_over)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+    def _refusal(self, scope: Scope, headers: _Headers) -> Response | None:
         if self._host in LOCAL and not self._tokens:
             # Without tokens, any page in a browser on this machine could send requests here.
             refusal = _from_a_page(scope, headers)
@@ -184,7 +191,7 @@ class Guard:
             return None
         return self._unauthorised(scope, headers) or self._too_much(headers)
 
-    def _unauthorised(self, scope: Scope, headers: Headers) -> Response | None:
+    def _unauthorised(self, scope: Scope, headers: _Headers) -> Response | None:
         access = self._access(headers)
         namespace = scope["hepm.namespace"]
         if self._tokens and self._guesses_too_often(access, token_of(headers), (scope.get("client") or ("",))[0]):
@@ -205,7 +212,7 @@ class Guard:
         TOKEN.set(access.name)
         return None
 
-    def _too_much(self, headers: Headers) -> Response | None:
+    def _too_much(self, headers: _Headers) -> Response | None:
         length = headers.get("content-length", "0")
         if not length.isdecimal():
             return refused(400, "content-length is no number")
@@ -216,7 +223,7 @@ class Guard:
     def _too_large(self) -> Response:
         return refused(413, f"the body is larger than {self._max_body:,} bytes")
 
-    def _access(self, headers: Headers) -> Access | None:
+    def _access(self, headers: _Headers) -> Access | None:
         if not self._tokens:
             return Access()
         # `compare_digest` takes as long for a wrong first byte as for a wrong last one.
@@ -243,7 +250,7 @@ class Guard:
         return False
 
 
-def _from_a_page(scope: Scope, headers: Headers) -> Response | None:
+def _from_a_page(scope: Scope, headers: _Headers) -> Response | None:
     """Why a request may come from a page in a browser that is not this server's own; None if it does not."""
     host = headers.get("host", "")
     path = scope["path"]
@@ -270,13 +277,13 @@ class BrokenOffError(Exception):
     """The endpoint broke off a reply whose beginning the client has: the client's connection breaks, too."""
 
 
-def _with_namespace(scope: Scope, headers: Headers) -> Scope:
-    """The scope with its namespace: of its path, which loses it (/desk/v1/…), else of its header, else the default."""
+def _namespace_in(path: str, headers: _Headers) -> dict[str, str]:
+    """The namespace: of the path, which loses it (/desk/v1/…), else of the header, else the default."""
     # "/desk/v1/models" is "/v1/models" in the namespace "desk".
-    first, _, rest = scope["path"].lstrip("/").partition("/")
+    first, _, rest = path.lstrip("/").partition("/")
     if first not in DOORS and rest.partition("/")[0] in DOORS - {""}:
-        return {**scope, "path": f"/{rest}", "hepm.namespace": first}
-    return {**scope, "hepm.namespace": headers.get("x-hepm-namespace", "").strip() or DEFAULT_NAMESPACE}
+        return {"path": f"/{rest}", "hepm.namespace": first}
+    return {"hepm.namespace": headers.get("x-hepm-namespace", "").strip() or DEFAULT_NAMESPACE}
 
 
 def _without_port(address: str) -> str:

@@ -8,23 +8,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Final, cast
 from urllib.parse import quote, unquote
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
-from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hepm.agents import wire
 from hepm.agents.daemons import Daemons
-from hepm.agents.guard import BrokenOffError, refused
+from hepm.agents.guard import BrokenOffError, headers_of, refused
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
@@ -146,7 +147,9 @@ class Proxy:
         except httpx2.InvalidURL as error:
             return refused(400, f"this path cannot be passed on: {error}")
         api = wire.api_of(path) if request.method == "POST" else None
-        key = self._key if base == self.upstream and "key" not in request.query_params else ""
+        key = self._key
+        if key and (base != self.upstream or "key" in request.query_params):
+            key = ""
         headers = self._headers(request, vendor, url, key)
         exchange = _Exchange(request, url, headers, api, await request.body())
         if api is not None:
@@ -164,7 +167,7 @@ class Proxy:
 
     def _with_hint(self, exchange: _Exchange, api: Api, path: str, namespace: str) -> _Exchange:
         """A request with its run and the hint; without them if memory cannot read it."""
-        raw, headers = exchange.content, exchange.client.headers
+        raw, headers = exchange.content, headers_of(exchange.client)
         try:
             body = wire.read_body(api, raw)
             model = wire.model_of(path, body)
@@ -192,7 +195,9 @@ class Proxy:
                 with_tail = partial(placed, "tail")
             all_tools = [] if shortened is own else objects(own.get("tools"))
             sent = placed(placement)
-            hinted = replace(exchange, body=sent, run=run, model=model, with_tail=with_tail, tools=all_tools)
+            hinted = _Exchange(
+                exchange.client, exchange.url, exchange.headers, api, raw, sent, run, model, with_tail, all_tools
+            )
             if sent is not body:  # else the client's own bytes are sent
                 hinted.change(sent)
             return hinted
@@ -229,8 +234,7 @@ class Proxy:
         try:
             reply = await self._answer(exchange)
             # A client that follows it would be past hepm, with hepm's token and the prompt.
-            location = reply.headers.get("location", "/v1")
-            if 300 <= reply.status_code < 400 and not location.startswith("/v1"):
+            if 300 <= reply.status_code < 400 and not reply.headers.get("location", "/v1").startswith("/v1"):
                 where = "the endpoint redirects to another address: give the one that answers as --upstream"
                 refusal = refused(502, where)
             else:
@@ -255,19 +259,21 @@ class Proxy:
     async def _relay(self, exchange: _Exchange, reply: httpx2.Response, send: Send) -> None:
         """Pass the bytes of a reply on as they come, and record a copy of them."""
         run = exchange.run
-        kind, length = reply.headers.get("content-type", ""), reply.headers.get("content-length", "")
-        is_stream = "text/event-stream" in kind
-        # Raw pairs, as a dictionary would merge two set-cookie headers into one. Length and body are passed on
-        # unchanged, so that content-length may stay.
-        dropped = (_HOP | _named(reply.headers.get_list("connection"))) - {b"content-length"}
+        # Raw pairs, as a dictionary would merge two set-cookie headers into one.
         pairs = [(name.lower(), value) for name, value in reply.headers.raw]
-        headers = MutableHeaders(raw=[*[(name, value) for name, value in pairs if name not in dropped], *_SANDBOX])
+        given, added = dict(pairs), dict[bytes, bytes]()
+        kind, length = given.get(b"content-type", b"").decode("latin-1"), given.get(b"content-length", b"")
+        is_stream = "text/event-stream" in kind
         if run is not None and run.id.isascii() and run.id.isprintable():
-            headers[SESSION_HEADER] = run.id
+            added[SESSION_HEADER.encode()] = run.id.encode()
         if is_stream:
             # nginx would collect a stream until it ends.
-            headers["x-accel-buffering"] = "no"
-            headers.setdefault("cache-control", "no-cache")
+            added[b"x-accel-buffering"] = b"no"
+            if b"cache-control" not in given:
+                added[b"cache-control"] = b"no-cache"
+        # Length and body are passed on unchanged, so that content-length may stay.
+        dropped = (_HOP | _named(pairs) | added.keys()) - {b"content-length"}
+        headers = [*[(name, value) for name, value in pairs if name not in dropped], *added.items(), *_SANDBOX]
         copy: list[bytes] = []
         size = 0
         stream_end = StreamEnd()
@@ -279,17 +285,20 @@ class Proxy:
             if exchange.api == "responses" and recorded is not None:
                 await asyncio.wait({asyncio.wrap_future(recorded)}, timeout=self._hint_s)
 
-        await send({"type": "http.response.start", "status": reply.status_code, "headers": headers.raw})
+        await send({"type": "http.response.start", "status": reply.status_code, "headers": headers})
+        # Not `aiter_raw`, which gives the connection back before the client hears that the reply is over.
+        parts = cast("AsyncGenerator[bytes]", cast("httpx2.AsyncByteStream", reply.stream).__aiter__())
         try:
-            async for part in reply.aiter_raw():
-                size += len(part)
-                is_copied = run is not None and size <= _MAX_COPY
-                if is_copied:
-                    copy.append(part)
-                # The last part: by its length, or by the event with which streams of the APIs end.
-                if str(size) == length or (is_copied and is_stream and stream_end.came_in(part)):
-                    await record()  # before the client has it: its next request waits for the record of this reply
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+            async with aclosing(parts):
+                async for part in parts:
+                    size += len(part)
+                    is_copied = run is not None and size <= _MAX_COPY
+                    if is_copied:
+                        copy.append(part)
+                    # The last part: by its length, or by the event with which streams of the APIs end.
+                    if b"%d" % size == length or (is_copied and is_stream and stream_end.came_in(part)):
+                        await record()  # before the client has it: its next request waits for the record of this reply
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
         except httpx2.HTTPError as error:
             _log.warning("the endpoint broke off a reply: %s", type(error).__name__)
             raise BrokenOffError from error
@@ -311,11 +320,14 @@ class Proxy:
 
     async def _send(self, exchange: _Exchange) -> httpx2.Response:
         """An answer of the endpoint, of which the body is yet to come."""
+        headers, method = [(b"Host", exchange.url.netloc), *exchange.headers], exchange.client.method
+        if exchange.content or method in ("POST", "PUT", "PATCH"):
+            headers.append((b"Content-Length", b"%d" % len(exchange.content)))
         sent = httpx2.Request(
-            exchange.client.method,
+            method,
             exchange.url,
-            content=exchange.content,
-            headers=exchange.headers,
+            stream=httpx2.ByteStream(exchange.content),
+            headers=headers,
             extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
         )
         exchange.reply = await self._transport_to(exchange.url).handle_async_request(sent)
@@ -415,14 +427,15 @@ class Proxy:
         Args:
             key: For a client that sends none.
         """
-        dropped = _HOP | _named(request.headers.getlist("connection"))
+        given = request.headers.raw
+        dropped = _HOP | _named(given)
         headers: list[tuple[bytes, bytes]] = []
-        for name, value in request.headers.raw:
-            is_own = name.startswith(_OWN) or any(token in value for token in self._own_tokens)
-            is_empty = name in _KEYS.values() and not value.removeprefix(b"Bearer").strip()
-            if name in dropped or is_own or is_empty:
+        for name, value in given:
+            if name in dropped or name.startswith(_OWN) or any(map(value.__contains__, self._own_tokens)):
                 continue
             if name in _KEYS.values():
+                if not value.removeprefix(b"Bearer").strip():
+                    continue
                 key = ""
             headers.append((name, value))
         # Compressed, the reply could not be read for the record.
@@ -498,9 +511,10 @@ def _without_hint(exchange: _Exchange, api: Api) -> _Exchange:
 
 def _vendor_of(request: Request) -> Vendor:
     """Whose form a request has, by what each client of Anthropic and of Google sends."""
-    if "anthropic-version" in request.headers:
+    headers = headers_of(request)
+    if "anthropic-version" in headers:
         return "anthropic"
-    if _root(request) == "/v1beta/" or "x-goog-api-client" in request.headers or "x-goog-api-key" in request.headers:
+    if _root(request) == "/v1beta/" or "x-goog-api-client" in headers or "x-goog-api-key" in headers:
         return "google"
     return "openai"
 
@@ -521,13 +535,10 @@ def _encoded(request: Request, path: str) -> str:
     return raw
 
 
-def _named(connection: list[str]) -> frozenset[bytes]:
-    """Headers that belong to one connection alone."""
-    named: set[bytes] = set()
-    for value in connection:
-        for name in value.split(","):
-            named.add(name.strip().lower().encode("latin-1"))
-    return frozenset(named)
+def _named(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
+    """Headers that belong to one connection alone, as `connection` says."""
+    values = [value.lower().split(b",") for name, value in headers if name == b"connection"]
+    return set(map(bytes.strip, chain.from_iterable(values)))
 
 
 def _session_in(headers: Mapping[str, str]) -> str:
