@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from queue import SimpleQueue
-from threading import Thread
+from threading import Semaphore, Thread
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -22,8 +22,9 @@ class Daemons(Executor):
     def __init__(self, number: int, name: str) -> None:
         self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._number = number
-        for place in range(number):
-            Thread(target=self._run, name=f"{name}_{place}", daemon=True).start()
+        self._name = name
+        self._started = 0
+        self._idle = Semaphore(0)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Let a thread make a call."""
@@ -39,6 +40,10 @@ class Daemons(Executor):
             else:
                 future.set_result(result)
 
+        # No more threads than are needed at once: of several that wait, two wake up for each call.
+        if not self._idle.acquire(blocking=False) and self._started < self._number:
+            self._started += 1
+            Thread(target=self._run, name=f"{self._name}_{self._started}", daemon=True).start()
         self._work.put(call)
         return future
 
@@ -52,3 +57,4 @@ class Daemons(Executor):
         for call in iter(self._work.get, None):
             call()
             del call  # else its answer lives until the next one comes
+            self._idle.release()
