@@ -191,7 +191,7 @@ class LiveRuns:
         opening = ""
         if not id:
             opening = opening_of(messages, list_tools(), group, about.get("user"), *filter(None, [token]))
-        asked = _Asked(namespace, id, _of_token(token, sequel), opening, list(map(mark_of, messages)))
+        asked = _Asked(namespace, id, _of_token(token, sequel), opening, self._marks(messages, id, namespace, opening))
         while True:
             # The thread that records replies may be behind the client, which sends its next request already.
             if self._recording:
@@ -232,6 +232,14 @@ class LiveRuns:
         known: Object = {"user": user or wire.user_of(body), "list_tools": partial(wire.tools_of, body), **about}
         id = id or wire.session_id_of(body)
         return self.continued(wire.messages_of(api, body), id=id, sequel=sequel, group=wire.group_of(body), **known)
+
+    def _marks(self, messages: Sequence[Object], id: str, namespace: str, opening: str) -> list[str]:
+        """The marks of a request's messages. Those that stand at the same place of a run under way are known."""
+        runs = self._runs.get((namespace, id)), *self._alike.get((namespace, opening), ())
+        run = next(filter(None, runs), None)
+        held = list(zip(run.messages, run.marks, strict=False)) if run else []  # at once: other threads change both
+        marks = [mark if message == same else mark_of(message) for message, (same, mark) in zip(messages, held)]  # noqa: B905
+        return [*marks, *map(mark_of, messages[len(marks) :])]
 
     def _recognised(self, asked: _Asked) -> LiveRun | None:
         """The run under way that a request continues; None if there is none."""

@@ -236,7 +236,7 @@ def user_of(body: Object) -> str:
 
 def _anthropic_ids(body: Object) -> tuple[str, str]:
     """The user and the session in `metadata.user_id`, where Claude Code writes both; "" for what it does not say."""
-    given = text_of(value_at(body, "metadata.user_id"))
+    given = text_of(object_in(body.get("metadata")).get("user_id"))
     # {"device_id": …, "account_uuid": …, "session_id": …} of late, user_…_account_…_session_… before
     ids = object_in(parsed(given)) if given else {}
     if ids:
