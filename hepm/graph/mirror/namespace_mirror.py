@@ -116,6 +116,7 @@ class NamespaceMirror:
         self.folder = folder
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
+        self._watched = frozenset[ToolName]()  # tools whose drifts were asked for
         self._lock = threading.Lock()
         self._follower: Follower | None = None
         self.changes = self.removals = 0
@@ -197,7 +198,10 @@ class NamespaceMirror:
     def drifts(self, tools: Sequence[ToolName]) -> dict[ToolName, Drift]:
         """Those of the tools that fail now and did not before. None of which errors are not recorded."""
         snapshot = self._snapshot
-        self._read_missing(snapshot, snapshot.drifts, tools, self._read_drifts)
+        if not snapshot.drifts.keys() >= set(tools):
+            # With what else was asked for and has changed: the next calls of a run need it.
+            self._watched = self._watched.union(tools)
+            self._read_missing(snapshot, snapshot.drifts, sorted(self._watched), self._read_drifts)
         drifts: dict[ToolName, Drift] = {}
         for tool in tools:
             drift = snapshot.drifts.get(tool)
