@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from math import sqrt
+from math import exp, log, log1p, sqrt
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -164,12 +164,15 @@ class _Like(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool."""
+    """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool and of
+    all, and the effective number of runs (Kish 1965)."""
 
     cosine_R: NDArray[np.float64]
     voters: Mapping[int, float]
     weight_R: NDArray[np.float64]
     called_T: NDArray[np.float64]
+    total: float
+    effective: float
 
 
 @dataclass(frozen=True)
@@ -234,7 +237,9 @@ class Learned:
             weight_R = np.exp((cosine_R - cosine_R[won_R].max()) / TEMPERATURE) * won_R
         run_P, tool_P, _ = self.called_3P
         called_T = np.bincount(tool_P, weight_R[run_P], len(self.numbers)).astype(np.float64)
-        return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T)
+        total = float(weight_R.sum())
+        effective = total**2 / max(float((weight_R**2).sum()), 1e-9)
+        return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T, total, effective)
 
     def at(
         self,
@@ -314,11 +319,9 @@ class Learned:
         return came, ended / (ended + went_on)
 
     def _came(self, tool: ToolName, request: _Request) -> float:
-        part, of_all = float(self._remaining([tool], {}, request)[0]), self.support[tool] / self.requests.won_R.sum()
-        total = float(request.weight_R.sum())
-        runs = total**2 / max(float((request.weight_R**2).sum()), 1e-9)  # the effective number (Kish 1965)
+        part, of_all = self._remaining([tool], {}, request)[0], self.support[tool] / self.requests.won_R.sum()
         # Of few runs, or where the request hardly says what is wanted, fewer may have called it by chance.
-        by_chance = sqrt(of_all * (1 - of_all) / max(runs, 1))
+        by_chance = sqrt(of_all * (1 - of_all) / max(request.effective, 1))
         if part >= of_all - by_chance:
             return 1.0
         return part / of_all
@@ -359,7 +362,7 @@ class Learned:
         ways, asked = self._ways(place, like, past, group_N)
         share, by_request = shares(ways), shares(asked)
         likely = _likely(share, by_request, vote.share) - {END}
-        signs = self._signs(sorted(likely), share, by_request, ways, vote, again, {})
+        signs = self._signs(sorted(likely), share, by_request, fitting(vote, share), ways, vote, again, {})
         return HeldOut(signs, share, vote.likeness)
 
     def _cases(self, place: PlaceEvidence, *, known: bool) -> NDArray[np.intp] | None:
@@ -381,8 +384,10 @@ class Learned:
         ways = counted(place, tree_N, self.base, group_N)
         last = [self.numbers.get(tool, -2) for tool in past[: -COMPARED - 1 : -1]]
         last += [-1] * (COMPARED - len(last))
-        same_N4 = np.asarray(place.last_N4 == np.array(last), dtype=np.intp)
-        matched_N = np.asarray(np.cumprod(same_N4, axis=1)).sum(axis=1)
+        matched_N, same_N = np.zeros(len(place.run_N)), np.ones(len(place.run_N), dtype=np.bool_)
+        for column, tool in enumerate(last):  # faster than products along rows of four
+            same_N &= place.last_N4[:, column] == tool
+            matched_N += same_N
         like_N = like.cosine_N + PER_CALL * matched_N
         near_N = np.exp((like_N - like_N.max(initial=-9.0)) / TEMPERATURE) * (like.cosine_N >= 0)
         spread_N = tree_N + np.float32(_SPREAD / max(len(like_N), 1))
@@ -428,7 +433,7 @@ class Learned:
         rank = dict(sorted(scores.items(), key=lambda scored: (-round(scored[1], 6), scored[0])))
         likely = _likely(share, by_request, vote.share, plain)
         asked_of = [tool for tool in rank if tool in likely]
-        signs = self._signs(asked_of, share, by_request, by_forest, vote, again, named)
+        signs = self._signs(asked_of, share, by_request, nearest, by_forest, vote, again, named)
         chance = self.chance.of(signs, first=not past)
         return ways, share, vote, rank, chance
 
@@ -460,36 +465,29 @@ class Learned:
         witness: Mapping[ToolName, float],
     ) -> dict[ToolName, float]:
         """How likely each tool is to be called next: a conditional logit."""
-        if not tools:
-            return {}
         called = Counter(past)
-        times_C = _of_tools(called, tools)
-        remaining_C = self._remaining(tools, called, request)
-        share_C = _of_tools(share, tools)
-        named_C = _of_tools(named, tools)
-        for place, tool in enumerate(tools):
+        scores: list[float] = []  # of few tools, one by one: each call of numpy takes as long as ten of these
+        for tool, remaining in zip(tools, self._remaining(tools, called, request), strict=True):
+            score = _SHARE * log(share.get(tool, 0.0) + _FLOOR) + _REMAINING * log(remaining + _FLOOR)
             # What mostly failed here is not better for its name.
-            if tool in ways and 2 * ways[tool].worked < ways[tool].failed:
-                named_C[place] = 0.0
-        score_C = _SHARE * np.log(share_C + _FLOOR) + _NAMED * named_C + _REMAINING * np.log(remaining_C + _FLOOR)
-        score_C += _CALLED * (times_C > 0) + _TIMES * np.log1p(times_C)
-        score_C += _of_tools(witness, tools)
-        raised_C = np.exp(score_C - score_C.max())
-        return dict(zip(tools, (raised_C / raised_C.sum()).tolist(), strict=True))
+            if tool in named and not (tool in ways and 2 * ways[tool].worked < ways[tool].failed):
+                score += _NAMED * named[tool]
+            if tool in called:
+                score += _CALLED + _TIMES * log1p(called[tool])
+            scores.append(score + witness.get(tool, 0.0))
+        best = max(scores, default=0.0)
+        raised = [exp(score - best) for score in scores]
+        total = sum(raised)
+        return {tool: part / total for tool, part in zip(tools, raised, strict=True)}
 
-    def _remaining(
-        self, tools: Sequence[ToolName], called: Mapping[ToolName, int], request: _Request
-    ) -> NDArray[np.float64]:
+    def _remaining(self, tools: Sequence[ToolName], called: Mapping[ToolName, int], request: _Request) -> list[float]:
         """Share of the successful runs with like requests that call each tool oftener than this run has so far."""
-        total = float(request.weight_R.sum())
-        if not total:
-            return np.zeros(len(tools))
-        weight_C = request.called_T[[self.numbers[tool] for tool in tools]]
+        weights: list[float] = request.called_T[[self.numbers[tool] for tool in tools]].tolist()
         for place, tool in enumerate(tools):
             if tool in called:
                 run_P, times_P = self._callers_of(tool)
-                weight_C[place] = request.weight_R[run_P[times_P > called[tool]]].sum()
-        return weight_C / total
+                weights[place] = float(request.weight_R[run_P[times_P > called[tool]]].sum())
+        return [weight / max(request.total, 1e-9) for weight in weights]
 
     def _callers_of(self, tool: ToolName) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The runs that called a tool, and how often each did."""
@@ -512,19 +510,19 @@ class Learned:
         tools: Sequence[ToolName],
         share: Mapping[ToolName, float],
         by_request: Mapping[ToolName, float],
+        nearest: Mapping[ToolName, float],
         ways: Mapping[ToolName, Way],
         vote: NearestVote,
         again: AbstractSet[ToolName],
         named: Mapping[ToolName, float],
     ) -> dict[ToolName, Signs]:
         few = 1 / (1 + sum(way.worked for way in ways.values()))
-        nearest = fitting(vote, share) or share
         signs: dict[ToolName, Signs] = {}
         for tool in tools:
             signs[tool] = Signs(
                 share.get(tool, 0.0),
                 (by_request or share).get(tool, 0.0),
-                nearest.get(tool, 0.0),
+                (nearest or share).get(tool, 0.0),
                 tool in again,
                 named.get(tool, 0.0),
                 vote.known,
@@ -606,10 +604,13 @@ def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted
     tool_C, row_C = place.calls
     in_leaf_C = small_N[row_C]
     tool_C, row_C = tool_C[in_leaf_C], row_C[in_leaf_C]
-    # A run may come to one situation more than once.
-    _, first_U = np.unique(tool_C * (int(place.run_N.max(initial=0)) + 1) + place.run_N[row_C], return_index=True)
-    tried_K = np.bincount(tool_C[first_U], minlength=len(place.tools))
-    won_K = np.bincount(tool_C[first_U], place.value_N[row_C[first_U]] == 1, len(place.tools)).astype(np.intp)
+    run_C = place.run_N[row_C]
+    # A run may come to one situation more than once; calls are in order of tools, and then of runs.
+    first_C = np.ones(len(tool_C), dtype=np.bool_)
+    first_C[1:] = (tool_C[1:] != tool_C[:-1]) | (run_C[1:] != run_C[:-1])
+    tool_U, row_U = tool_C[first_C], row_C[first_C]
+    tried_K = np.bincount(tool_U, minlength=len(place.tools))
+    won_K = np.bincount(tool_U, place.value_N[row_U] == 1, len(place.tools)).astype(np.intp)
     by_tool: dict[ToolName, Counted] = {}
     for tool, tried, won in zip(place.tools, tried_K.tolist(), won_K.tolist(), strict=True):
         if tried:
@@ -649,11 +650,6 @@ def _likely(*shares: Mapping[ToolName, float]) -> set[ToolName]:
             if part >= LIKELY:
                 likely.add(tool)
     return likely
-
-
-def _of_tools(values: Mapping[ToolName, float], tools: Sequence[ToolName]) -> NDArray[np.float64]:
-    """The values of some tools, 0 of those without one."""
-    return np.array([values.get(tool, 0.0) for tool in tools])
 
 
 def stems_of(tools: Iterable[ToolName]) -> dict[ToolName, frozenset[str]]:

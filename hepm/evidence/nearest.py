@@ -249,13 +249,15 @@ def aligned(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, T
     """
     if not past:
         return 0, calls[0]
-    longest, end = 0, 0
-    for place in range(1, len(calls) + 1):
-        match = 0
+    longest, end, last = 0, 0, past[-1]
+    for place, call in enumerate(calls, 1):
+        if call != last:
+            continue
+        match = 1
         while match < min(place, len(past)) and calls[place - 1 - match] == past[-1 - match]:
             match += 1
         closer = abs(place - len(past)) < abs(end - len(past))
-        if match > longest or (match == longest > 0 and closer):
+        if match > longest or (match == longest and closer):
             longest, end = match, place
     if longest < min(2, len(past)):
         longest, end = _common(calls, past[-_COMPARED:])
@@ -267,11 +269,9 @@ def aligned(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, T
 def _common(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, int]:
     """The length of the longest common subsequence with all of `past`, and the fewest calls that hold it."""
     best = [0] * (len(calls) + 1)
-    for call in past:
-        longer = best[:]
-        for place, own in enumerate(calls, 1):
-            longer[place] = max(longer[place], longer[place - 1])
-            if own == call:
-                longer[place] = max(longer[place], best[place - 1] + 1)
+    for call in filter(calls.__contains__, past):
+        longer = [0]
+        for own, shorter, without in zip(calls, best, best[1:], strict=False):
+            longer.append(shorter + 1 if own == call else max(without, longer[-1]))
         best = longer
     return best[-1], best.index(best[-1])

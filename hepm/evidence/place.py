@@ -206,7 +206,7 @@ class PlaceEvidence:
 
 
 def _same_leaves(leaf_NT: IntArray, leaf_T: IntArray) -> Float32Array:
-    weight_N = (np.add.reduce(leaf_NT == leaf_T, axis=1, dtype=np.float32) / np.float32(len(leaf_T))) ** 2
+    weight_N = (np.add.reduce(leaf_NT == leaf_T, axis=1, dtype=np.uint8) / np.float32(len(leaf_T))) ** 2
     return weight_N / max(float(weight_N.sum()), 1e-9)
 
 
@@ -247,7 +247,7 @@ def grow(
         with_other_results(found.tests, decisions, numbers),
         forest,
         small,
-        forest.leaves(found.true_NF, TREES),
+        np.asfortranarray(forest.leaves(found.true_NF, TREES)),  # counts of equal leaves then go along the rows
         small.leaves(found.true_NF, 1)[:, 0],
         drawn_NT == 0,
         called_NK,
