@@ -6,7 +6,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 from hepm.errors import InputError
@@ -91,6 +91,7 @@ _MOST: Final = 0.8
 _FEWEST: Final = 3
 
 
+@lru_cache(maxsize=4096)
 def normal(name: ToolName) -> ToolName:
     """A tool's name in Unicode's composed form (NFC), so that names which look the same are one tool."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)

@@ -328,7 +328,7 @@ class Situation:
         if START not in after:
             earlier = max(earlier - len(after), 0)
         past = [*past[:earlier], *sorted(past[earlier:])]
-        facts = known_before(state, past)
+        facts = {**state.facts, **facts_of_calls(past, flags_of(state))}
         request = request_of(said_text(state))
         words, numbers = words_of(request), numbers_of(request)
         place = CallPlace(last_of(after), state.failed)
@@ -349,15 +349,6 @@ class Situation:
         run = decision.run
         asked = numbers_of(run.request)
         return cls(decision.place, decision.past, facts, run.words, asked, decision.again, run.words)
-
-
-def known_before(state: StateSummary, past: Sequence[ToolName]) -> Facts:
-    """All that an agent knows before a call, as facts.
-
-    Args:
-        past: All calls so far, oldest first.
-    """
-    return {**state.facts, **facts_of_calls(past, flags_of(state))}
 
 
 def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict[str, dict[str, float]]:

@@ -112,7 +112,7 @@ class Conditions:
         """Whether it holds now.
 
         Args:
-            known: What is known, with the calls made (see `hepm.evidence.decisions.known_before`).
+            known: What is known, with the calls made (see `hepm.evidence.decisions.facts_of_calls`).
             after: Tools of the last turn; none before the first call.
             environment: "" for any.
         """

@@ -65,7 +65,7 @@ class LessonBank:
 
     def read_by(self, token: str) -> LessonBank:
         """The bank as a session of a token reads it: without what the runs of another token alone taught."""
-        return replace(self, token=token)
+        return LessonBank(self.store, self.mirror, self.embedder, self.agreed_embedder, self.review, token)
 
     def is_readable(self, lesson: StoredLesson, namespace: str) -> bool:
         """Whether who reads it gets a lesson of a namespace (see `LessonMirror.told_to`)."""

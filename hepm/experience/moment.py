@@ -8,16 +8,17 @@ or a person wrote keeps its own words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import filterfalse
 from typing import Final, NamedTuple
 
-from hepm.evidence.decisions import ENDED, known_before
+from hepm.evidence.decisions import ENDED, facts_of_calls
 from hepm.evidence.rules import lower_bound
 from hepm.experience.conditions import Conditions, allows
 from hepm.experience.lessons import EXTRACTIVE, Experience, Lesson, Principle, is_recipe
 from hepm.experience.transcript import listed, plain
+from hepm.graph.delta import flags_of
 from hepm.graph.lessons.rows import next_calls
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
@@ -189,7 +190,7 @@ class Moment:
             facts = {SAID: facts_of_message("\n".join(state.said))}
         if state.failed:
             facts[ENDED] = {"=error": 1.0}
-        return known_before(replace(state, facts=facts), past)
+        return {**facts, **facts_of_calls(past, flags_of(state))}
 
     def holds(self, lesson: Lesson) -> bool:
         """Whether a lesson may be shown now: its condition holds, and it is more than what sets one run apart."""

@@ -180,9 +180,11 @@ class TurnState(NamedTuple):
 
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
     """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
-    ran = [turn.ran for turn in turns if turn.ran]
-    calls = list(chain.from_iterable(ran))
-    for call in chain.from_iterable(ran[-1:]):
+    last = next((turn.ran for turn in reversed(turns) if turn.ran), ())
+    if not any(call.error for call in last):
+        return None
+    calls = [call for turn in turns for call in turn.ran]
+    for call in last:
         same = [one.error for one in calls if (one.name, one.arguments) == (call.name, call.arguments)]
         failures = len(list(takewhile(bool, reversed(same))))
         if failures >= REPEATED:

@@ -44,10 +44,11 @@ class ToolNames:
         that the agent called it by.
         """
         available = set(available)
+        if not marks.aliases:
+            return cls(marks.aliases, marks.retired, {}, frozenset(map(normal, available)))
         used: dict[ToolName, ToolName] = {}
-        if marks.aliases:
-            for name in (*called, *sorted(available)):  # a later name of a tool replaces an earlier one
-                used[marks.aliases.get(name, name)] = name
+        for name in (*called, *sorted(available)):  # a later name of a tool replaces an earlier one
+            used[marks.aliases.get(name, name)] = name
         for own in available:
             used.pop(own, None)
         offered = frozenset(marks.aliases.get(name, name) for name in map(normal, available))

@@ -64,7 +64,7 @@ def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
     if is_record(tools):
         raise InputError(f"tools is {_shown(tools)}: give a list of tools")
     listed = tuple(tools)
-    if all(isinstance(tool, str) for tool in listed):
+    if set(map(type, listed)) <= {str}:
         return _named_tools(listed)
     return _without_own(map(_read_tool, listed))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_
 from threading import RLock
 
 from hepm.errors import InputError
@@ -37,6 +38,7 @@ class HintedCalls:
 
     def __init__(self, turns: Sequence[Turn] = ()) -> None:
         self._named: dict[int, tuple[ToolName, ...]] = {}
+        self._marked: dict[int, tuple[Turn, Turn]] = {}  # by their places: turns as they came, and marked
         made = 0
         for turn in turns:
             self.note(turn.hinted, calls=made)
@@ -54,8 +56,8 @@ class HintedCalls:
             return tuple(turns)
         marked: list[Turn] = []
         since = made = 0
-        for turn in turns:
-            calls = len(tool_names(turn))
+        for place, turn in enumerate(turns):
+            calls = len(tool_names(turn)) if turn.calls else 0
             if not calls:
                 marked.append(turn)
                 continue
@@ -63,7 +65,11 @@ class HintedCalls:
             named: dict[ToolName, None] = {}
             for number in range(since, made + 1):
                 named.update(dict.fromkeys(self._named.get(number, ())))
-            marked.append(replace(turn, hinted=tuple(named)) if named else turn)
+            before, same = self._marked.get(place, (None, turn))
+            if before is not turn or same.hinted != tuple(named):
+                same = replace(turn, hinted=tuple(named)) if named else turn
+                self._marked[place] = turn, same
+            marked.append(same)
             # Hints of this turn's own calls belong to the next one.
             since = made + 1
             made += calls
@@ -72,7 +78,7 @@ class HintedCalls:
 
 def calls_in(turns: Sequence[Turn]) -> int:
     """How many calls the turns hold, without the agent's own summaries."""
-    return sum(len(tool_names(turn)) for turn in turns)
+    return sum(len(tool_names(turn)) for turn in turns if turn.calls)
 
 
 class SessionConversation:
@@ -229,9 +235,13 @@ class SessionConversation:
         text = clean(turn.text)
         calls: list[ToolCall] = []
         for call in turn.calls:
-            result = call.result and clean(call.result)
-            calls.append(replace(call, arguments=without_surrogates(call.arguments), result=result))
+            parts = without_surrogates(call.arguments), call.result and clean(call.result)
+            if parts != (call.arguments, call.result):
+                call = replace(call, arguments=parts[0], result=parts[1])  # noqa: PLW2901
+            calls.append(call)
         was_hint_alone = turn.text and not text.strip() and not calls
         if was_hint_alone:
             return None
+        if text == turn.text and all(map(is_, calls, turn.calls)):
+            return turn
         return replace(turn, text=text, calls=tuple(calls))
