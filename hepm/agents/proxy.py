@@ -14,7 +14,6 @@ from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import chain
 from typing import Final, cast
 from urllib.parse import quote, unquote
 from urllib.request import getproxies, proxy_bypass
@@ -427,11 +426,11 @@ class Proxy:
         Args:
             key: For a client that sends none.
         """
-        given = request.headers.raw
+        given, tokens = request.headers.raw, self._own_tokens
         dropped = _HOP | _named(given)
         headers: list[tuple[bytes, bytes]] = []
         for name, value in given:
-            if name in dropped or name.startswith(_OWN) or any(map(value.__contains__, self._own_tokens)):
+            if name in dropped or name.startswith(_OWN) or (tokens and any(token in value for token in tokens)):
                 continue
             if name in _KEYS.values():
                 if not value.removeprefix(b"Bearer").strip():
@@ -537,8 +536,8 @@ def _encoded(request: Request, path: str) -> str:
 
 def _named(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
     """Headers that belong to one connection alone, as `connection` says."""
-    values = [value.lower().split(b",") for name, value in headers if name == b"connection"]
-    return set(map(bytes.strip, chain.from_iterable(values)))
+    values = [value for name, value in headers if name == b"connection"]
+    return {part.strip() for part in b",".join(values).lower().split(b",")}
 
 
 def _session_in(headers: Mapping[str, str]) -> str:

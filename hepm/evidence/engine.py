@@ -385,8 +385,8 @@ class Learned:
         last = [self.numbers.get(tool, -2) for tool in past[: -COMPARED - 1 : -1]]
         last += [-1] * (COMPARED - len(last))
         matched_N, same_N = np.zeros(len(place.run_N)), np.ones(len(place.run_N), dtype=np.bool_)
-        for column, tool in enumerate(last):  # faster than products along rows of four
-            same_N &= place.last_N4[:, column] == tool
+        for number_N, number in zip(place.last_N4.T, last, strict=True):  # faster than products along rows of four
+            same_N &= number_N == number
             matched_N += same_N
         like_N = like.cosine_N + PER_CALL * matched_N
         near_N = np.exp((like_N - like_N.max(initial=-9.0)) / TEMPERATURE) * (like.cosine_N >= 0)

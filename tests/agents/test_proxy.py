@@ -203,6 +203,13 @@ def test_a_namespace_keeps_its_suggestions_while_others_are_given_more(memory: M
     assert (now["counts"]["hints"], len(now["hints"])) == (1, 1)
 
 
+def test_of_two_headers_with_one_name_the_first_names_the_session(memory: Memory, loopback: Loopback) -> None:
+    names = [("x-hepm-session", "first"), ("x-hepm-session", "second")]
+    with serving(memory, upstream=loopback.url) as (_, url):
+        got = httpx2.post(f"{url}/v1/chat/completions", json={"model": "small", "messages": [WISH]}, headers=names)
+    assert got.headers["x-hepm-session"] == "first"
+
+
 def test_requests_take_the_proxy_that_the_environment_names_for_their_address(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)

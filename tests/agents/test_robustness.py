@@ -438,3 +438,12 @@ def test_a_call_gives_its_answer_or_its_error_and_one_cancelled_in_time_is_never
     with pytest.raises(ValueError, match="invalid literal"):
         failing.result()
     assert made == []
+
+
+def test_calls_one_after_another_are_made_by_one_thread() -> None:
+    daemons = Daemons(3, "one")
+    for _ in range(5):
+        daemons.submit(int).result()
+        time.sleep(0.05)  # the thread is free a moment after its answer
+    assert len([thread for thread in threading.enumerate() if thread.name.startswith("one_")]) == 1
+    daemons.shutdown()

@@ -114,6 +114,18 @@ def test_a_hint_given_while_parallel_calls_run_marks_the_turn_after_them_alone()
     assert HintedCalls(marked).marked(turns) == marked
 
 
+def test_a_turn_that_is_marked_stays_the_same_until_a_hint_names_more_or_it_is_another_turn() -> None:
+    turns = (Turn("user", WISH), Turn("assistant", calls=(ToolCall("a"),)), Turn("assistant", calls=(ToolCall("b"),)))
+    marks = HintedCalls()
+    marks.note(["b"], calls=1)
+    marked = marks.marked(turns)
+    assert all(one is other for one, other in zip(marked, marks.marked(turns), strict=True))
+    marks.note(["c"], calls=1)
+    assert marks.marked(turns)[2].hinted == ("b", "c")
+    answered = Turn("assistant", calls=(ToolCall("b", result="done"),))
+    assert marks.marked((*turns[:2], answered))[2].calls[0].result == "done"
+
+
 def test_of_parallel_calls_only_the_named_ones_are_marked_and_all_know_of_the_hint() -> None:
     turn = Turn("assistant", "", (ToolCall("a"), ToolCall("b"), ToolCall("c")), hinted=("b", "d"))
     first, second = ADVISED, ADVISED | HINTED
