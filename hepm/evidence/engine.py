@@ -558,13 +558,13 @@ class Learned:
 
 def _both(like: _Like) -> Float32Array:
     """Weights by the forest, and by the small tree where requests count too; each sums to its part."""
-    forest_N = like.forest_N / max(float(like.forest_N.sum()), 1e-9)
-    if not like.small_N.any():
-        return forest_N
-    most = float(like.cosine_N[like.small_N].max())
-    small_N = like.small_N * np.exp((like.cosine_N - most) / _SMALL_TEMPERATURE)
-    small_N[~like.small_N] = 0  # a cosine above the most like one of the leaf could overflow
-    return ((1 - _SMALL) * forest_N + _SMALL * small_N / small_N.sum()).astype(np.float32)
+    weight_N = like.forest_N / max(float(like.forest_N.sum()), 1e-9)
+    leaf = np.flatnonzero(like.small_N)
+    if len(leaf):
+        near = np.exp((like.cosine_N[leaf] - like.cosine_N[leaf].max()) / _SMALL_TEMPERATURE)
+        weight_N *= 1 - _SMALL
+        weight_N[leaf] += _SMALL * near / near.sum()
+    return weight_N
 
 
 def counted(
