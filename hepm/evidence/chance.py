@@ -9,16 +9,15 @@ calls have weights of their own: they are the easiest to foresee, and would make
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp, log
 from operator import mul
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hepm.evidence.decisions import Decision
+from hepm.evidence.decisions import Decision, FloatArray, Scores
 from hepm.graph.delta import USER_SPOKE
 from hepm.types import ToolName
 
@@ -67,7 +66,7 @@ class HeldOut(NamedTuple):
     """What would have been known before a decision: the signs of each tool, and the parts of what worked."""
 
     signs: Mapping[ToolName, Signs]
-    share: Mapping[ToolName, float]
+    share: Scores
     likeness: float
 
 
@@ -105,7 +104,7 @@ class Chance:
     sure: float = 0.9
     measured: bool = False
 
-    def of(self, signs: Mapping[ToolName, Signs], *, first: bool = False) -> dict[ToolName, float]:
+    def of(self, signs: Mapping[ToolName, Signs], *, first: bool = False) -> Scores:
         """The chance of each tool, in (0, 1); `first` before the first call."""
         most = 1.0
         if not self.measured:
@@ -180,35 +179,29 @@ class Chance:
         fitted = _fit(np.array(columns, dtype=np.float64), np.array(right, dtype=np.float64), np.array(weights))
         return tuple(fitted.tolist())
 
-    @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> Chance:
-        """What `to_json` gave."""
-        return cls(tuple(kept["weights"]), tuple(kept["first"]), kept["usual"], kept["sure"], kept["measured"])
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, in values that JSON can hold."""
-        return asdict(self)
-
 
 SHIPPED_CHANCE: Final = Chance()
 
 
-def is_right(decision: Decision, tool: ToolName, share: Mapping[ToolName, float]) -> bool:
+def is_right(decision: Decision, tool: ToolName, share: Scores) -> bool:
     """Whether a hint was right: the run called the tool next, or after no more than rare detours.
 
     Args:
         share: The part that each tool has of what works here.
     """
+    return tool in called_soon(decision, lambda other: share.get(other, 0.0) < RARE)
+
+
+def called_soon(decision: Decision, is_rare: Callable[[ToolName], bool]) -> Iterator[ToolName]:
+    """What a run called next, and after up to `MOST_DETOURS` rare calls before the user spoke."""
     detours = 0
     here: Decision | None = decision
     while here is not None and (here is decision or not here.flags & USER_SPOKE):
-        if tool in here.tools:
-            return True
+        yield from here.tools
         detours += len(here.tools)
-        if detours > MOST_DETOURS or any(share.get(other, 0.0) >= RARE for other in here.tools):
-            return False
+        if detours > MOST_DETOURS or not all(map(is_rare, here.tools)):
+            return
         here = here.next
-    return False
 
 
 def _log_odds(share: float) -> float:
@@ -216,19 +209,17 @@ def _log_odds(share: float) -> float:
     return log(bounded / (1 - bounded))
 
 
-def _fit(
-    columns_NF: NDArray[np.float64], right_N: NDArray[np.float64], weight_N: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _fit(columns_NF: FloatArray, right_N: FloatArray, weight_N: FloatArray) -> FloatArray:
     """The weights of greatest posterior by Newton's method; each step is halved until it lowers the loss."""
 
     prior = np.array(SHIPPED)
 
-    def loss(weights: NDArray[np.float64]) -> float:
+    def loss(weights: FloatArray) -> float:
         scores = columns_NF @ weights
         distance = weights - prior
         return float(weight_N @ (np.logaddexp(0, scores) - right_N * scores) + _PRIOR / 2 * distance @ distance)
 
-    weights: NDArray[np.float64] = prior
+    weights: FloatArray = prior
     least = loss(prior)
     for _ in range(30):
         chance_N = 1 / (1 + np.exp(-np.clip(columns_NF @ weights, -30, 30)))

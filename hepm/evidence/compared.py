@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hepm.evidence.decisions import FactName, Float32Array
+from hepm.evidence.decisions import FactName, IndexArray, Labels
 from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, cost_of_test, gains, limits
+from hepm.graph.rows import Float32Array
 from hepm.types import DATE, NOW
 
 _MOST_NUMBERS: Final = 40  # of one place: those that are known before most decisions
@@ -37,8 +37,8 @@ class _Comparison(NamedTuple):
 def with_comparisons(
     found: TestedRows,
     known: KnownFacts,
-    label_N: NDArray[np.integer],
-    family_N: NDArray[np.intp],
+    label_N: Labels,
+    family_N: IndexArray,
     *,
     fewest: int,
     keep: Callable[[FactTest], bool],
@@ -98,9 +98,7 @@ def _columns(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -
     return {name: columns[name] for name in sorted(columns, key=lambda name: (-values[name], name))}
 
 
-def _compared(
-    columns: Mapping[FactName, Float32Array], label_N: NDArray[np.integer], fewest: int
-) -> Iterator[_Comparison]:
+def _compared(columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: int) -> Iterator[_Comparison]:
     """All comparisons that are true of enough decisions, and false of enough."""
     names = list(columns)
     for place, one in enumerate(names):
@@ -124,7 +122,7 @@ def _compared(
                 yield _Comparison(gain, FactTest(*one, above, than=others[other]))
 
 
-def _alone(pair: Sequence[FactName], columns: Mapping[FactName, Float32Array], label_N: NDArray[np.integer]) -> float:
+def _alone(pair: Sequence[FactName], columns: Mapping[FactName, Float32Array], label_N: Labels) -> float:
     """What the best limit of one of two numbers tells, where both are known."""
     known_N = ~np.isnan(columns[pair[0]] + columns[pair[1]])
     told: list[float] = []

@@ -26,7 +26,7 @@ from hepm.graph.delta import (
     steps_in,
     words_of,
 )
-from hepm.graph.rows import RunRow
+from hepm.graph.rows import Float32Array, RunRow
 from hepm.text import FUNCTION_WORDS
 from hepm.types import RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName, with_result
 
@@ -50,8 +50,11 @@ _NO_WORDS: Final = frozenset[str]()
 _WRITERS: Final = {USER_SPOKE: "user", AGENT_SPOKE: "agent"}
 
 BoolArray: TypeAlias = NDArray[np.bool_]
-Float32Array: TypeAlias = NDArray[np.float32]
+FloatArray: TypeAlias = NDArray[np.float64]
+IndexArray: TypeAlias = NDArray[np.intp]
 IntArray: TypeAlias = NDArray[np.int32]
+Labels: TypeAlias = NDArray[np.integer]
+Scores: TypeAlias = Mapping[ToolName, float]
 
 
 class FactName(NamedTuple):
@@ -137,6 +140,16 @@ class Decision:
     def again(self) -> frozenset[ToolName]:
         """Tools that were called since the user last wrote."""
         return frozenset(self.run.calls[self.earlier : self.at])
+
+    def facts(self, names: Sequence[FactName]) -> Facts:
+        """What was known before it; `names` are those of the facts by number."""
+        facts = facts_of_calls(self.past, self.flags, self.run.user)
+        for segment in self.known:
+            numbers: list[int] = segment.fact_F.tolist()
+            for number, value in zip(numbers, segment.value_F.tolist(), strict=True):
+                source, fact = names[number]
+                facts.setdefault(source, {})[fact] = value
+        return facts
 
 
 @dataclass(slots=True, eq=False)
@@ -336,19 +349,6 @@ class Situation:
         if state.earlier and state.said:  # what the user wrote before the first call is one request
             wish = words_of(state.said[-1])
         return cls(place, past, facts, words, numbers, frozenset(past[state.earlier :]), wish)
-
-    @classmethod
-    def before(cls, decision: Decision, names: Sequence[FactName]) -> Situation:
-        """The situation in which a decision was made; `names` are those of the facts by number."""
-        facts: dict[str, dict[str, float]] = facts_of_calls(decision.past, decision.flags, decision.run.user)
-        for segment in decision.known:
-            numbers: list[int] = segment.fact_F.tolist()
-            for number, value in zip(numbers, segment.value_F.tolist(), strict=True):
-                name = names[number]
-                facts.setdefault(name.source, {})[name.fact] = value
-        run = decision.run
-        asked = numbers_of(run.request)
-        return cls(decision.place, decision.past, facts, run.words, asked, decision.again, run.words)
 
 
 def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict[str, dict[str, float]]:

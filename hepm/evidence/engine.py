@@ -13,14 +13,23 @@ from math import exp, log, log1p, sqrt
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hepm.evidence.chance import SHIPPED_CHANCE, Chance, HeldOut, Signs
-from hepm.evidence.decisions import SINCE, BoolArray, CallPlace, Float32Array, LabelledRun, Situation
+from hepm.evidence.decisions import (
+    SINCE,
+    BoolArray,
+    CallPlace,
+    FloatArray,
+    IndexArray,
+    LabelledRun,
+    Scores,
+    Situation,
+)
 from hepm.evidence.facts import FactTest
 from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, NearestVote, Requests
 from hepm.evidence.place import COMPARED, PlaceEvidence
 from hepm.evidence.values import Way
+from hepm.graph.rows import Float32Array
 from hepm.types import SAID, SAID_LAST, USER, USER_SIDE, Facts, ToolName
 
 NEAR_FROM: Final = 0.4
@@ -95,10 +104,10 @@ class Findings:
     """
 
     ways: Mapping[ToolName, Way]
-    share: Mapping[ToolName, float]
+    share: Scores
     vote: NearestVote
-    rank: Mapping[ToolName, float]
-    chance: Mapping[ToolName, float]
+    rank: Scores
+    chance: Scores
     conditions: tuple[FactTest, ...] = ()
     by_user: bool = False
     unlike: bool = False
@@ -127,7 +136,6 @@ class Findings:
 
 
 _Ways: TypeAlias = Mapping[ToolName, Way]
-_Scores: TypeAlias = Mapping[ToolName, float]
 
 
 class ToolCodes(dict[ToolName, int]):
@@ -142,7 +150,7 @@ class ToolCodes(dict[ToolName, int]):
         latest = [self[tool] for tool in past[: -COMPARED - 1 : -1]]
         return latest + [-1] * (COMPARED - len(latest))
 
-    def counts(self, calls_R: Iterable[Sequence[ToolName]], *, first: int = 0) -> NDArray[np.intp]:
+    def counts(self, calls_R: Iterable[Sequence[ToolName]], *, first: int = 0) -> IndexArray:
         """How often each run called each tool, as `Learned.called_3P`; runs are numbered from `first` on."""
         pairs: list[tuple[int, int, int]] = []
         for run, calls in enumerate(calls_R, first):
@@ -154,23 +162,71 @@ class ToolCodes(dict[ToolName, int]):
 class _Like(NamedTuple):
     """How like the decisions of a place are: by the forest, by the small tree, by their requests; shapes (N,).
 
-    `both` is whether the rank is by the forest and the small tree, as the ways are; else it is by the forest alone.
+    Attributes:
+        group_N: Numbers of the cases that they are of; None if each is one.
+        both: Whether the rank is by the forest and the small tree, as the ways are; else it is by the forest alone.
     """
 
+    place: PlaceEvidence
     forest_N: Float32Array
     small_N: BoolArray
-    cosine_N: NDArray[np.float64]
+    cosine_N: FloatArray
+    group_N: IndexArray | None
     both: bool = False
+
+
+class _Seen(NamedTuple):
+    """What came of each tool, and what the nearest runs did.
+
+    Attributes:
+        ways: By the trees; `share` is the part of each tool in what worked.
+        by_request: The same part where like requests and equal last calls count more.
+        nearest: Shares of the vote as far as they fit.
+    """
+
+    ways: _Ways
+    share: Scores
+    by_request: Scores
+    vote: NearestVote
+    nearest: Scores
+
+    @classmethod
+    def of(cls, ways: _Ways, asked: _Ways, vote: NearestVote) -> _Seen:
+        """By what came of each tool by the trees, and where like requests count more."""
+        share = shares(ways)
+        return cls(ways, share, shares(asked), vote, fitting(vote, share))
+
+    def likely(self, *more: Scores) -> set[ToolName]:
+        """The tools that have a share of `LIKELY` or more by any of these."""
+        shares = (self.share, self.by_request, self.vote.share, *more)
+        return {tool for share in shares for tool, part in share.items() if part >= LIKELY}
+
+    def signs(self, tools: Iterable[ToolName], again: AbstractSet[ToolName], named: Scores) -> dict[ToolName, Signs]:
+        """What the chances of some tools are read from; `again` and `named` as in `Signs`."""
+        few = 1 / (1 + sum(way.worked for way in self.ways.values()))
+        signs: dict[ToolName, Signs] = {}
+        for tool in tools:
+            signs[tool] = Signs(
+                self.share.get(tool, 0.0),
+                (self.by_request or self.share).get(tool, 0.0),
+                (self.nearest or self.share).get(tool, 0.0),
+                tool in again,
+                named.get(tool, 0.0),
+                self.vote.known,
+                few,
+                self.vote.followed,
+            )
+        return signs
 
 
 class _Request(NamedTuple):
     """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool and of
     all, and the effective number of runs (Kish 1965)."""
 
-    cosine_R: NDArray[np.float64]
+    cosine_R: FloatArray
     voters: Mapping[int, float]
-    weight_R: NDArray[np.float64]
-    called_T: NDArray[np.float64]
+    weight_R: FloatArray
+    called_T: FloatArray
     total: float
     effective: float
 
@@ -193,7 +249,7 @@ class Learned:
     ceiling: float
     support: Counter[ToolName]
     failures: Counter[ToolName]
-    called_3P: NDArray[np.intp]
+    called_3P: IndexArray
     stems: Mapping[ToolName, frozenset[str]]
     chance: Chance = SHIPPED_CHANCE
     whole: bool = True
@@ -213,7 +269,7 @@ class Learned:
         return found
 
     @cached_property
-    def _callers(self) -> dict[ToolName, tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    def _callers(self) -> dict[ToolName, tuple[IndexArray, IndexArray]]:
         return {}
 
     @cached_property
@@ -230,7 +286,7 @@ class Learned:
             self._asked[words] = known
         return known
 
-    def _weighed(self, cosine_R: NDArray[np.float64]) -> _Request:
+    def _weighed(self, cosine_R: FloatArray) -> _Request:
         won_R = self.requests.won_R
         weight_R = np.zeros(len(won_R))
         if won_R.any():
@@ -247,7 +303,7 @@ class Learned:
         *,
         blind: bool = False,
         allowed: AbstractSet[ToolName] | None = None,
-        witness: Mapping[ToolName, float] | None = None,
+        witness: Scores | None = None,
     ) -> Findings:
         """What is known in a situation.
 
@@ -258,49 +314,37 @@ class Learned:
         """
         place = self.places.get(situation.place)
         request = self._request(situation.words)
-        cosine_R = request.cosine_R
-        like = None
-        true_UF = np.zeros((1, 0), dtype=np.bool_)
-        conditions: tuple[FactTest, ...] = ()
-        if place is not None:
-            true_UF = place.answers(situation.facts)
-            like = _Like(*place.like(true_UF), cosine_R[place.run_N])
-            conditions = tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
-            # Of a result that is not known, no test is false.
-            if blind or any(test.is_unknown(situation.facts) for test in conditions):
-                conditions = ()
-                like = like._replace(forest_N=np.ones_like(like.forest_N), small_N=np.ones_like(like.small_N))
-            # What is there says more than what is missing.
-            like = like._replace(both=bool(conditions) and conditions[-1].holds(situation.facts))
-        said = stems_of_words(situation.facts)
         vote = self.requests.vote(request.voters, situation.past, situation.numbers)
-        found = self._found(place, like, request, vote, situation.past, situation.again, said, allowed, witness or {})
-        if place is None or like is None:
-            return Findings(*found)
-        by_user, strange = False, ""
-        unlike = bool(conditions) and vote.likeness < _UNLIKE
-        for test in conditions:
-            by_user |= test.source == USER and USER not in situation.facts
-            unlike &= test.source in (SAID, SAID_LAST) and not test.holds(situation.facts)
-            if not strange and place.questions.is_unlike_all(test.source, situation.facts):
-                strange = test.source
-        if by_user:
-            by_user = len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1
-        in_leaf = _counted(place, like.small_N)
+        if place is None:
+            return self._found(None, request, vote, situation, allowed, witness or {})
+        facts = situation.facts
+        true_UF = place.answers(facts)
+        group_N = self._cases(place, known=self.chance.known(vote.likeness) >= KNOWN)
+        like = _Like(place, *place.like(true_UF), request.cosine_R[place.run_N], group_N)
+        conditions = tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
+        # Of a result that is not known, no test is false.
+        if blind or any(test.is_unknown(facts) for test in conditions):
+            conditions = ()
+            like = like._replace(forest_N=np.ones_like(like.forest_N), small_N=np.ones_like(like.small_N))
+        # What is there says more than what is missing.
+        like = like._replace(both=bool(conditions) and conditions[-1].holds(facts))
+        by_user = any(test.source == USER for test in conditions)
+        missing = [test.source in (SAID, SAID_LAST) and not test.holds(facts) for test in conditions]
+        unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
         came, ended = self._of_like_requests(situation, place)
-        return Findings(
-            *found,
-            conditions,
-            by_user,
-            unlike,
-            in_leaf,
-            like.small_N,
-            place,
-            self.base,
-            came,
-            ended,
-            strange,
-            self.ceiling,
+        return replace(
+            self._found(like, request, vote, situation, allowed, witness or {}),
+            conditions=conditions,
+            by_user=by_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1,
+            unlike=bool(conditions) and vote.likeness < _UNLIKE and all(missing),
+            counted=_counted(place, like.small_N),
+            leaf_N=like.small_N,
+            place=place,
+            base=self.base,
+            came=came,
+            ended=ended,
+            strange=next(unlike_all, ""),
+            ceiling=self.ceiling,
         )
 
     def _of_like_requests(self, situation: Situation, place: PlaceEvidence) -> tuple[float, float]:
@@ -327,13 +371,9 @@ class Learned:
         return part / of_all
 
     @cached_property
-    def _last_R(self) -> NDArray[np.intp]:
+    def _last_R(self) -> IndexArray:
         """The number of the last tool of each run; -1 of one without calls."""
-        last_R = np.full(len(self.requests.calls_R), -1)
-        for run, calls in enumerate(self.requests.calls_R):
-            if calls:
-                last_R[run] = self.numbers[calls[-1]]
-        return last_R
+        return np.array([self.numbers[run.calls[-1]] if run.calls else -1 for run in self.requests.runs], dtype=np.intp)
 
     def runs_of(self, found: Findings, tool: ToolName, *, won: bool) -> tuple[str, ...]:
         """Ids of the counted runs that called a tool and succeeded, or failed: the latest first, at most 20."""
@@ -341,7 +381,7 @@ class Learned:
         assert place is not None  # as something was counted
         called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N == 1) == won)
         latest: list[int] = sorted(set(place.run_N[called_N & found.leaf_N].tolist()), reverse=True)[:_RUNS_BEHIND]
-        return tuple(self.requests.run_ids[number] for number in latest)
+        return tuple(self.requests.runs[number].id for number in latest)
 
     def held_out(
         self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool
@@ -349,23 +389,20 @@ class Learned:
         """What would have been known before a decision without its run, or without its whole family unless `known`."""
         requests = self.requests
         run = int(place.run_N[row])
-        cosine_R = requests.cosines(requests.words_R[run])
+        cosine_R = requests.cosines(requests.runs[run].words)
         left_R = requests.family_R != requests.family_R[run]
         if known:
             left_R = np.arange(len(left_R)) != run
         cosine_R = np.where(left_R, cosine_R, -1.0)
-        vote = requests.vote(requests.voters(cosine_R), past, requests.numbers_R[run])
+        vote = requests.vote(requests.voters(cosine_R), past, requests.runs[run].numbers)
         forest_N, small_N = place.like_unseen(row)
         left_N = left_R[place.run_N]
-        like = _Like(forest_N * left_N, small_N & left_N, cosine_R[place.run_N])
         group_N = self._cases(place, known=known)
-        ways, asked = self._ways(place, like, past, group_N)
-        share, by_request = shares(ways), shares(asked)
-        likely = _likely(share, by_request, vote.share) - {END}
-        signs = self._signs(sorted(likely), share, by_request, fitting(vote, share), ways, vote, again, {})
-        return HeldOut(signs, share, vote.likeness)
+        like = _Like(place, forest_N * left_N, small_N & left_N, cosine_R[place.run_N], group_N)
+        seen = self._seen(like, past, vote)
+        return HeldOut(seen.signs(sorted(seen.likely() - {END}), again, {}), seen.share, vote.likeness)
 
-    def _cases(self, place: PlaceEvidence, *, known: bool) -> NDArray[np.intp] | None:
+    def _cases(self, place: PlaceEvidence, *, known: bool) -> IndexArray | None:
         """The numbers of the cases that a place's decisions are of: to a new request all runs of one task are one.
 
         None if each is one.
@@ -374,14 +411,12 @@ class Learned:
             return None
         return self.requests.family_R[place.run_N]
 
-    def _ways(
-        self, place: PlaceEvidence, like: _Like, past: Sequence[ToolName], group_N: NDArray[np.intp] | None
-    ) -> tuple[dict[ToolName, Way], dict[ToolName, Way]]:
-        """What came of each tool, for the rank, and where like requests and equal last calls count more."""
-        tree_N = like.forest_N
+    def _seen(self, like: _Like, past: Sequence[ToolName], vote: NearestVote) -> _Seen:
+        """What came of each tool in situations that are like this one."""
+        place, tree_N = like.place, like.forest_N
         if like.both:
             tree_N = _both(like)
-        ways = counted(place, tree_N, self.base, group_N)
+        ways = counted(place, tree_N, self.base, like.group_N)
         last = [self.numbers.get(tool, -2) for tool in past[: -COMPARED - 1 : -1]]
         last += [-1] * (COMPARED - len(last))
         matched_N, same_N = np.zeros(len(place.run_N)), np.ones(len(place.run_N), dtype=np.bool_)
@@ -391,86 +426,68 @@ class Learned:
         like_N = like.cosine_N + PER_CALL * matched_N
         near_N = np.exp((like_N - like_N.max(initial=-9.0)) / TEMPERATURE) * (like.cosine_N >= 0)
         spread_N = tree_N + np.float32(_SPREAD / max(len(like_N), 1))
-        return ways, counted(place, (spread_N * near_N).astype(np.float32), self.base, group_N)
+        asked = counted(place, (spread_N * near_N).astype(np.float32), self.base, like.group_N)
+        return _Seen.of(ways, asked, vote)
 
     def _found(
         self,
-        place: PlaceEvidence | None,
         like: _Like | None,
         request: _Request,
         vote: NearestVote,
-        past: Sequence[ToolName],
-        again: AbstractSet[ToolName],
-        said: AbstractSet[str],
+        situation: Situation,
         allowed: AbstractSet[ToolName] | None,
-        witness: Mapping[ToolName, float],
-    ) -> tuple[_Ways, _Scores, NearestVote, _Scores, _Scores]:
-        """The first five attributes of `Findings`."""
-        by_forest: dict[ToolName, Way] = {}
-        asked: dict[ToolName, Way] = {}
-        ways: dict[ToolName, Way] = {}
-        if place is not None and like is not None:
-            known = self.chance.known(vote.likeness) >= KNOWN
-            group_N = self._cases(place, known=known)
-            by_forest, asked = self._ways(place, like, past, group_N)
-            ways = by_forest
-            if not like.both:
-                ways = counted(place, _both(like), self.base, group_N)
-        share, by_request = shares(by_forest), shares(asked)
-        tools = self._compared(share, by_request, vote, allowed)
-        named = self._named(said)
-        plain = self._plain(tools, share, by_forest, request, past, named, witness)
-        nearest = fitting(vote, share)
+        witness: Scores,
+    ) -> Findings:
+        """The ways, the shares, the vote, the rank and the chances."""
+        seen = _Seen.of({}, {}, vote)
+        if like is not None:
+            seen = self._seen(like, situation.past, vote)
+        ways = seen.ways
+        if like is not None and not like.both:
+            ways = counted(like.place, _both(like), self.base, like.group_N)
+        named = self._named(situation.facts)
+        plain = self._plain(self._compared(seen, allowed), seen, request, situation.past, named, witness)
         scores: dict[ToolName, float] = {}
         for tool, part in plain.items():
             scores[tool] = part
             if vote.likeness >= NEAR_FROM:
-                scores[tool] += NEAREST * nearest.get(tool, 0.0)
+                scores[tool] += NEAREST * seen.nearest.get(tool, 0.0)
             if tool in ways:
                 way = ways[tool]
                 scores[tool] *= (way.worked + PRIOR * self.base) / ((way.tried + PRIOR) * self.base)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
         rank = dict(sorted(scores.items(), key=lambda scored: (-round(scored[1], 6), scored[0])))
-        likely = _likely(share, by_request, vote.share, plain)
-        asked_of = [tool for tool in rank if tool in likely]
-        signs = self._signs(asked_of, share, by_request, nearest, by_forest, vote, again, named)
-        chance = self.chance.of(signs, first=not past)
-        return ways, share, vote, rank, chance
+        likely = seen.likely(plain)
+        signs = seen.signs((tool for tool in rank if tool in likely), situation.again, named)
+        return Findings(ways, seen.share, vote, rank, self.chance.of(signs, first=not situation.past))
 
-    def _compared(
-        self,
-        share: Mapping[ToolName, float],
-        by_request: Mapping[ToolName, float],
-        vote: NearestVote,
-        allowed: AbstractSet[ToolName] | None,
-    ) -> list[ToolName]:
+    def _compared(self, seen: _Seen, allowed: AbstractSet[ToolName] | None) -> list[ToolName]:
         """The tools to rank: available ones that successful runs called."""
         known = self.support.keys()
         if allowed is not None:
             known = known & allowed
         if len(known) <= MOST_COMPARED:
             return sorted(known)
-        here = (share.keys() | by_request.keys() | vote.share.keys()) & known
+        here = (seen.share.keys() | seen.by_request.keys() | seen.vote.share.keys()) & known
         others = (tool for tool in self._by_support if tool in known and tool not in here)
         return sorted([*here, *islice(others, max(MOST_COMPARED - len(here), 0))])
 
     def _plain(
         self,
         tools: Sequence[ToolName],
-        share: Mapping[ToolName, float],
-        ways: Mapping[ToolName, Way],
+        seen: _Seen,
         request: _Request,
         past: Sequence[ToolName],
-        named: Mapping[ToolName, float],
-        witness: Mapping[ToolName, float],
-    ) -> dict[ToolName, float]:
+        named: Scores,
+        witness: Scores,
+    ) -> Scores:
         """How likely each tool is to be called next: a conditional logit."""
         called = Counter(past)
         scores: list[float] = []  # of few tools, one by one: each call of numpy takes as long as ten of these
         for tool, remaining in zip(tools, self._remaining(tools, called, request), strict=True):
-            score = _SHARE * log(share.get(tool, 0.0) + _FLOOR) + _REMAINING * log(remaining + _FLOOR)
+            score = _SHARE * log(seen.share.get(tool, 0.0) + _FLOOR) + _REMAINING * log(remaining + _FLOOR)
             # What mostly failed here is not better for its name.
-            if tool in named and not (tool in ways and 2 * ways[tool].worked < ways[tool].failed):
+            if tool in named and not (tool in seen.ways and 2 * seen.ways[tool].worked < seen.ways[tool].failed):
                 score += _NAMED * named[tool]
             if tool in called:
                 score += _CALLED + _TIMES * log1p(called[tool])
@@ -489,7 +506,7 @@ class Learned:
                 weights[place] = float(request.weight_R[run_P[times_P > called[tool]]].sum())
         return [weight / max(request.total, 1e-9) for weight in weights]
 
-    def _callers_of(self, tool: ToolName) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _callers_of(self, tool: ToolName) -> tuple[IndexArray, IndexArray]:
         """The runs that called a tool, and how often each did."""
         found = self._callers.get(tool)
         if found is None:
@@ -498,38 +515,12 @@ class Learned:
             found = self._callers[tool] = run_P[of_tool_P], times_P[of_tool_P]
         return found
 
-    def _named(self, said: AbstractSet[str]) -> dict[ToolName, float]:
-        """Share of the words of a tool's name that were said; of tools that have one of them."""
+    def _named(self, facts: Facts) -> Scores:
+        """Share of the words of a tool's name that the user's last message has; of tools that have one of them."""
         words = Counter[ToolName]()
-        for word in said:
+        for word in {stem(word.rpartition("~")[2]) for word in facts.get(SAID_LAST, ())}:
             words.update(self._with_stem.get(word, ()))
         return {tool: found / len(self.stems[tool]) for tool, found in words.items()}
-
-    def _signs(
-        self,
-        tools: Sequence[ToolName],
-        share: Mapping[ToolName, float],
-        by_request: Mapping[ToolName, float],
-        nearest: Mapping[ToolName, float],
-        ways: Mapping[ToolName, Way],
-        vote: NearestVote,
-        again: AbstractSet[ToolName],
-        named: Mapping[ToolName, float],
-    ) -> dict[ToolName, Signs]:
-        few = 1 / (1 + sum(way.worked for way in ways.values()))
-        signs: dict[ToolName, Signs] = {}
-        for tool in tools:
-            signs[tool] = Signs(
-                share.get(tool, 0.0),
-                (by_request or share).get(tool, 0.0),
-                (nearest or share).get(tool, 0.0),
-                tool in again,
-                named.get(tool, 0.0),
-                vote.known,
-                few,
-                vote.followed,
-            )
-        return signs
 
     def with_run(self, run: LabelledRun, places: Mapping[CallPlace, PlaceEvidence]) -> Learned:
         """The same with one run more.
@@ -537,7 +528,7 @@ class Learned:
         Args:
             places: The places where it decided, with its decisions.
         """
-        number = len(self.requests.run_ids)
+        number = len(self.requests.runs)
         called = Counter(set(run.calls))
         support, failures = self.support, self.failures
         if run.won:
@@ -567,9 +558,7 @@ def _both(like: _Like) -> Float32Array:
     return weight_N
 
 
-def counted(
-    place: PlaceEvidence, weight_N: Float32Array, base: float, group_N: NDArray[np.intp] | None
-) -> dict[ToolName, Way]:
+def counted(place: PlaceEvidence, weight_N: Float32Array, base: float, group_N: IndexArray | None) -> _Ways:
     """What came of each tool, where decisions count by their likeness.
 
     Args:
@@ -618,7 +607,7 @@ def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted
     return by_tool
 
 
-def fitting(vote: NearestVote, share: Mapping[ToolName, float]) -> dict[ToolName, float]:
+def fitting(vote: NearestVote, share: Scores) -> Scores:
     """The shares of a vote, counted as far as what the nearest runs did works in such situations.
 
     Runs of one request part where a result decides: a vote for the other way is no evidence here.
@@ -634,22 +623,12 @@ def fitting(vote: NearestVote, share: Mapping[ToolName, float]) -> dict[ToolName
     return {tool: part * scale for tool, part in fits.items()}
 
 
-def shares(ways: Mapping[ToolName, Way]) -> dict[ToolName, float]:
+def shares(ways: _Ways) -> Scores:
     """The part of each tool in what worked."""
     worked = sum(way.worked for way in ways.values())
     if not worked:
         return {}
     return {tool: way.worked / worked for tool, way in ways.items()}
-
-
-def _likely(*shares: Mapping[ToolName, float]) -> set[ToolName]:
-    """The tools that have a share of `LIKELY` or more by any of these."""
-    likely = set[ToolName]()
-    for share in shares:
-        for tool, part in share.items():
-            if part >= LIKELY:
-                likely.add(tool)
-    return likely
 
 
 def stems_of(tools: Iterable[ToolName]) -> dict[ToolName, frozenset[str]]:
@@ -667,8 +646,3 @@ def stem(word: str) -> str:
     if word.endswith("s") and 4 <= len(word) <= _STEM:  # "items" is "item", "gas" stays
         return word[:-1]
     return word[:_STEM]
-
-
-def stems_of_words(facts: Facts) -> frozenset[str]:
-    """Stems of the words of the user's last message."""
-    return frozenset(stem(word.rpartition("~")[2]) for word in facts.get(SAID_LAST, ()))

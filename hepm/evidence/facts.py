@@ -10,7 +10,6 @@ from datetime import date, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hepm.evidence.decisions import (
     BEFORE,
@@ -21,10 +20,13 @@ from hepm.evidence.decisions import (
     Decision,
     FactName,
     FactNumbers,
-    Float32Array,
+    FloatArray,
+    IndexArray,
     IntArray,
+    Labels,
     facts_of_calls,
 )
+from hepm.graph.rows import Float32Array
 from hepm.text import FUNCTION_WORDS
 from hepm.types import DATE, FIRST_DAY, NOW, PRESENT, RESULTS_OF, SAID, SAID_LAST, START, TIME, USER, Facts, ToolName
 
@@ -43,6 +45,15 @@ _NUMBER_OF_ONE: Final = re.compile(r"(?:^|[_.-])(?i:id|number)$|[a-z](?:I[dD]|Nu
 MOST_WORDS: Final = 8
 """Further words that one test asks for."""
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
+_OF_RUN: Final[Mapping[str, tuple[str, str]]] = {
+    ENDED: ("the last call did not end in an error", "the last call ended in an error"),
+    USER: ("the user is not {}", "the user is {}"),
+    SINCE: ("the {} has not written since", "the {} has written since"),
+    BEFORE: ("the call before was not {}", "the call before was {}"),
+    f"={START}": ("it was not the first call", "it was the first call"),
+}
+"""What is false and true of a run, by the source of a fact, or by the fact."""
+_TIMES: Final = {0: "", 1: " more than once"}
 _FEWEST_OTHERS: Final = 3  # results without any of the facts asked, from which on one more is not strange
 _NOTHING: Final[Mapping[str, float]] = {}
 
@@ -117,17 +128,18 @@ class FactTest(NamedTuple):
 
     def in_words(self, *, holds: bool) -> str:
         """One of its answers in words, whatever is known; a number that is not above the limit is known."""
+        of_run = _OF_RUN.get(self.fact) or _OF_RUN.get(self.source)
+        if of_run is not None:
+            return of_run[holds].format(self.fact.removeprefix("="))
         if self.source == CALLED:
-            return self._called_in_words(holds=holds)
-        if self.source in (ENDED, USER, BEFORE, SINCE):
-            return self._about_run_in_words(holds=holds)
+            most = int(self.above)  # of 0.5 calls 0: whether it was called at all
+            times = _TIMES.get(most, f" more than {most} times")
+            return f"{self.fact} {'was' if holds else 'was not'} called{times}"
         if "~" in self.fact:
             word = self.fact.rpartition("~")[2]
             return f'{self._says(holds)} "{word}"'
         if self.fact.endswith(PRESENT):
-            has = "has no"
-            if holds:
-                has = "has"
+            has = "has" if holds else "has no"
             return f"{self.source.removeprefix(RESULTS_OF)} {has} {self.fact.removesuffix(PRESENT)}"
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
@@ -153,43 +165,10 @@ class FactTest(NamedTuple):
         return f"{most} {_days_in_words(abs(self.above))} {side} {other}"
 
     def _says(self, holds: bool) -> str:
-        tool = self.source.removeprefix(RESULTS_OF)
-        if tool != self.source:
-            if holds:
-                return f"a result of {tool} says"
-            return f"no result of {tool} says"
-        speaker = _SPEAKERS.get(tool, tool)
-        if holds:
-            return f"{speaker} says"
-        return f"{speaker} does not say"
-
-    def _about_run_in_words(self, *, holds: bool) -> str:
-        if self.source == ENDED:
-            if holds:
-                return "the last call ended in an error"
-            return "the last call did not end in an error"
-        negation = "not "
-        if holds:
-            negation = ""
-        value = self.fact.removeprefix("=")
-        if self.source == USER:
-            return f"the user is {negation}{value}"
-        if self.source == SINCE:
-            return f"the {value} has {negation}written since"
-        if value == START:
-            return f"it was {negation}the first call"
-        return f"the call before was {negation}{value}"
-
-    def _called_in_words(self, *, holds: bool) -> str:
-        was = "was not called"
-        if holds:
-            was = "was called"
-        most = int(self.above)  # of 0.5 calls 0: whether it was called at all
-        if most == 0:
-            return f"{self.fact} {was}"
-        if most == 1:
-            return f"{self.fact} {was} more than once"
-        return f"{self.fact} {was} more than {most} times"
+        if self.source.startswith(RESULTS_OF):
+            return f"{'a' if holds else 'no'} result of {self.source.removeprefix(RESULTS_OF)} says"
+        speaker = _SPEAKERS.get(self.source, self.source)
+        return f"{speaker} {'says' if holds else 'does not say'}"
 
     def _number_in_words(self, *, holds: bool) -> str:
         if self.above == _ANY:
@@ -313,26 +292,17 @@ class Questions:
 
 def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision], numbers: FactNumbers) -> Questions:
     """These tests, and of which tools results without any of the facts that they ask were known before decisions."""
-    asked: defaultdict[str, set[int]] = defaultdict(set)
-    for test in tests:
-        for name in test.names:
-            if not name.source.startswith("<"):
-                asked[name.source].add(numbers[name])
+    asked = {numbers[name] for test in tests for name in test.names}
     names = list(numbers)
-    source_of: dict[int, str] = {}  # of a result without any, by the identity of its segment; "" of all others
+    segments = [segment for decision in decisions for segment in decision.known]
+    times = Counter(map(id, segments))
     found = Counter[str]()
-    for decision in decisions:
-        for segment in decision.known:
-            if id(segment) not in source_of:
-                source_of[id(segment)] = ""
-                facts: list[int] = segment.fact_F.tolist()
-                if facts:
-                    source = names[facts[0]].source
-                    if source in asked and asked[source].isdisjoint(facts):
-                        source_of[id(segment)] = source
-            found[source_of[id(segment)]] += 1
-    del found[""]
-    return Questions(tests, [source for source, times in found.items() if times >= _FEWEST_OTHERS])
+    for segment in {id(segment): segment for segment in segments}.values():
+        facts: list[int] = segment.fact_F.tolist()
+        if facts and asked.isdisjoint(facts):
+            found[names[facts[0]].source] += times[id(segment)]
+    sources = {name.source for test in tests for name in test.names}
+    return Questions(tests, [source for source in sources if found[source] >= _FEWEST_OTHERS])
 
 
 class KnownFacts(NamedTuple):
@@ -340,14 +310,14 @@ class KnownFacts(NamedTuple):
 
     decisions: Sequence[Decision]
     names: Sequence[FactName]
-    row_E: NDArray[np.intp]
+    row_E: IndexArray
     fact_E: IntArray
     value_E: Float32Array
 
     @classmethod
     def of(cls, decisions: Sequence[Decision], numbers: FactNumbers) -> KnownFacts:
         """Of decisions whose facts have these numbers."""
-        rows: list[NDArray[np.intp]] = [np.zeros(0, dtype=np.intp)]
+        rows: list[IndexArray] = [np.zeros(0, dtype=np.intp)]
         facts: list[IntArray] = [np.zeros(0, dtype=np.int32)]
         values: list[Float32Array] = [np.zeros(0, dtype=np.float32)]
         for row, decision in enumerate(decisions):
@@ -372,7 +342,7 @@ class TestedRows(NamedTuple):
 
 def tests_of(
     known: KnownFacts,
-    family_N: NDArray[np.intp],
+    family_N: IndexArray,
     *,
     fewest: int,
     keep: Callable[[FactTest], bool],
@@ -429,7 +399,7 @@ def limits(name: FactName, value_X: Float32Array) -> list[float]:
     return [_THERE if name.source == CALLED else _ANY, *map(float, between)]
 
 
-def _in_several_families(true_FN: BoolArray, family_N: NDArray[np.intp]) -> list[int]:
+def _in_several_families(true_FN: BoolArray, family_N: IndexArray) -> list[int]:
     """The tests with several families on each side; all where there are few families."""
     families = int(family_N.max(initial=-1)) + 1
     if families < _MANY_FAMILIES:
@@ -471,7 +441,7 @@ def with_user(facts: Facts, user: str) -> Facts:
     return {**facts, USER: {f"={user}": 1.0}}
 
 
-def counts_by(true_NF: BoolArray, group_N: NDArray[np.integer]) -> NDArray[np.intp]:
+def counts_by(true_NF: BoolArray, group_N: Labels) -> IndexArray:
     """How often each test is true in each group of rows that occurs, shape (G, F)."""
     order_N = np.argsort(group_N, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(group_N[order_N]) != 0))
@@ -479,7 +449,7 @@ def counts_by(true_NF: BoolArray, group_N: NDArray[np.integer]) -> NDArray[np.in
     return np.add.reduceat(true_NF[order_N], starts, axis=0, dtype=np.intp)
 
 
-def gains(true_NF: BoolArray, label_N: NDArray[np.integer], known_NF: BoolArray | None = None) -> NDArray[np.float64]:
+def gains(true_NF: BoolArray, label_N: Labels, known_NF: BoolArray | None = None) -> FloatArray:
     """Nats that each test tells about the labels, shape (F,), of all rows or of those where its answer is known."""
     yes_FC = counts_by(true_NF, label_N).T
     total_FC = np.unique(label_N, return_counts=True)[1][None]
@@ -488,12 +458,12 @@ def gains(true_NF: BoolArray, label_N: NDArray[np.integer], known_NF: BoolArray 
     return _within(yes_FC) + _within(total_FC - yes_FC) - _within(total_FC)
 
 
-def _within(counts_FC: NDArray[np.integer]) -> NDArray[np.float64]:
+def _within(counts_FC: Labels) -> FloatArray:
     """Σ n ln n of the labels, less N ln N of all."""
     return _information(counts_FC) - _information(counts_FC.sum(axis=1, keepdims=True))
 
 
-def _information(counts: NDArray[np.integer]) -> NDArray[np.float64]:
+def _information(counts: Labels) -> FloatArray:
     """Σ n ln n over the last axis."""
     precise = counts.astype(np.float64)
     # 0 ln 0 is 0: the floor only keeps the logarithm finite.

@@ -11,6 +11,7 @@ import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -19,32 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.chance import Chance
-from hepm.evidence.decisions import CallPlace, FactName
+from hepm.evidence.decisions import CallPlace, FactName, FloatArray
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.facts import FactTest, Questions
-from hepm.evidence.nearest import Requests
+from hepm.evidence.nearest import KnownRun, Requests
 from hepm.evidence.place import Nodes, PlaceEvidence
 from hepm.evidence.rules import RunsOf, ToolRule
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 13
+FORMAT: Final = 14
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
-_ARRAYS: Final[Mapping[str, Callable[[PlaceEvidence], NDArray[Any]]]] = {
-    "forest_test": lambda known: known.forest.test_M,
-    "forest_after": lambda known: known.forest.after_M2,
-    "small_test": lambda known: known.small.test_M,
-    "small_after": lambda known: known.small.after_M2,
-    "leaf_NT": lambda known: known.leaf_NT,
-    "small_N": lambda known: known.small_N,
-    "unseen_NT": lambda known: known.unseen_NT,
-    "called_NK": lambda known: known.called_NK,
-    "value_N": lambda known: known.value_N,
-    "cleared_N": lambda known: known.cleared_N,
-    "run_N": lambda known: known.run_N,
-    "last_N4": lambda known: known.last_N4,
-}
-"""What is kept of a place, in the order of `PlaceEvidence`, after its tests."""
 
 
 class KeptEvidence(NamedTuple):
@@ -57,7 +43,7 @@ class KeptEvidence(NamedTuple):
 
     about: Mapping[str, Any]
     evidence: Learned
-    value_D2: NDArray[np.float64]
+    value_D2: FloatArray
 
 
 class KeptRules(NamedTuple):
@@ -93,34 +79,35 @@ def keep(file: Path, kept: KeptEvidence) -> None:
         asked = known.questions
         places.append([*place, known.seen, known.tools, asked.tests, sorted(asked.others)])
     # One array of all places each: thousands of small ones would take a new process half a second to read.
-    arrays: dict[str, NDArray[Any]] = {}
-    shapes: dict[str, list[tuple[int, ...]]] = {}
-    for name, of_place in _ARRAYS.items():
-        of_places = [of_place(known) for known in evidence.places.values()]
-        arrays[name] = np.concatenate(of_places, axis=None)
-        shapes[name] = [array.shape for array in of_places]
+    columns = list(zip(*map(_arrays, evidence.places.values()), strict=True))
+    arrays = {f"places_{number}": np.concatenate(column, axis=None) for number, column in enumerate(columns)}
     requests = evidence.requests
-    words, numbers = map(sorted, requests.words_R), map(sorted, requests.numbers_R)
-    runs = zip(requests.run_ids, words, numbers, requests.calls_R, strict=True)
     texts = {
         "format": FORMAT,
         "about": kept.about,
         "places": places,
-        "shapes": shapes,
-        "runs": list(runs),
+        "shapes": [[array.shape for array in column] for column in columns],
+        "runs": [run._replace(words=sorted(run.words), numbers=sorted(run.numbers)) for run in requests.runs],
         "families": list(requests.families),
         "tools": list(evidence.numbers),
         "base": evidence.base,
         "ceiling": evidence.ceiling,
         "support": evidence.support,
         "failures": evidence.failures,
-        "chance": evidence.chance.to_json(),
+        "chance": astuple(evidence.chance),
         "whole": evidence.whole,
     }
     arrays["texts"] = np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8)
     arrays |= {"family_R": requests.family_R, "won_R": requests.won_R, "called_3P": evidence.called_3P}
     arrays["value_D2"] = kept.value_D2
     _write(file, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
+
+
+def _arrays(known: PlaceEvidence) -> list[NDArray[Any]]:
+    """What is kept of a place, in the order of `PlaceEvidence`, after its tests."""
+    nodes = [known.forest.test_M, known.forest.after_M2, known.small.test_M, known.small.after_M2]
+    decisions = [known.leaf_NT, known.small_N, known.unseen_NT, known.called_NK, known.value_N, known.cleared_N]
+    return [*nodes, *decisions, known.run_N, known.last_N4]
 
 
 def _write(file: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -196,26 +183,23 @@ def _of_places(joined: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[ND
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names)}
+
+
 def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Learned:
     places: dict[CallPlace, PlaceEvidence] = {}
-    columns = [_of_places(arrays[name], texts["shapes"][name]) for name in _ARRAYS]
+    columns = [_of_places(arrays[f"places_{number}"], shapes) for number, shapes in enumerate(texts["shapes"])]
     for about, of_place in zip(texts["places"], zip(*columns, strict=True), strict=True):
         tool, failed, seen, tools, tests, other_results = about
         forest_test, forest_after, small_test, small_after, *rows = of_place
         asked = Questions(list(map(_test, tests)), other_results)
         forest, small = Nodes(forest_test, forest_after), Nodes(small_test, small_after)
         places[CallPlace(tool, failed)] = PlaceEvidence(seen, tuple(tools), asked, forest, small, *rows)
-    ids, words, named, calls = zip(*texts["runs"], strict=True)
-    requests = Requests.from_words(
-        list(ids),
-        list(map(frozenset, words)),
-        list(map(frozenset, named)),
-        list(map(tuple, calls)),
-        arrays["family_R"],
-        arrays["won_R"],
-        {family: number for number, family in enumerate(texts["families"])},
-    )
-    numbers = ToolCodes({tool: number for number, tool in enumerate(texts["tools"])})
+    runs = [KnownRun(id, frozenset(words), frozenset(named), tuple(calls)) for id, words, named, calls in texts["runs"]]
+    requests = Requests.weighed(runs, arrays["family_R"], arrays["won_R"], _numbered(texts["families"]))
+    weights, first, *measured = texts["chance"]
+    numbers = ToolCodes(_numbered(texts["tools"]))
     return Learned(
         places,
         requests,
@@ -226,6 +210,6 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
         Counter(texts["failures"]),
         arrays["called_3P"],
         stems_of(numbers),
-        Chance.from_json(texts["chance"]),
+        Chance(tuple(weights), tuple(first), *measured),
         texts["whole"],
     )

@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import exp, log, sqrt
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hepm.evidence.decisions import BoolArray, LabelledRun
+from hepm.evidence.decisions import BoolArray, FloatArray, IndexArray, LabelledRun, Scores
 from hepm.graph.delta import numbers_of
 from hepm.types import ToolName
 
@@ -48,7 +47,7 @@ class NearestVote:
         elsewhere: Whether all of the likeliest requests have other numbers or ids: another order, in the same words.
     """
 
-    share: Mapping[ToolName, float]
+    share: Scores
     likeness: float
     followed: float
     elsewhere: bool = False
@@ -61,26 +60,36 @@ class NearestVote:
         return self.likeness
 
 
+class KnownRun(NamedTuple):
+    """What is known of a run: the words of its request, the numbers and ids in it, its calls in listed order."""
+
+    id: str
+    words: frozenset[str]
+    numbers: frozenset[str]
+    calls: tuple[ToolName, ...]
+
+    @classmethod
+    def of(cls, run: LabelledRun) -> KnownRun:
+        """Of a run that was read."""
+        return cls(run.id, run.words, numbers_of(run.request), run.calls)
+
+
 @dataclass(slots=True, eq=False)
 class Requests:
     """The requests of R labelled runs, compared by what is rare among them, and the calls of each.
 
     Attributes:
-        run_ids, words_R, numbers_R, calls_R, family_R, won_R: Of each run: its id, the words of its request, the
-            numbers and ids in it, its calls in listed order, the number of its family, whether it succeeded.
+        family_R, won_R: Of each run the number of its family, and whether it succeeded.
         families: Numbers of the families by name (see `hepm.evidence.decisions.LabelledRun.case`).
     """
 
-    run_ids: list[str]
-    words_R: list[frozenset[str]]
-    numbers_R: list[frozenset[str]]
-    calls_R: list[tuple[ToolName, ...]]
-    family_R: NDArray[np.intp]
+    runs: list[KnownRun]
+    family_R: IndexArray
     won_R: BoolArray
     families: dict[str, int]
-    _holders: dict[str, NDArray[np.intp]]
+    _holders: dict[str, IndexArray]
     _rarity: dict[str, float]
-    _length_R: NDArray[np.float64]
+    _length_R: FloatArray
     _unknown: float
 
     @classmethod
@@ -88,42 +97,32 @@ class Requests:
         """Of runs with their families."""
         families: dict[str, int] = {}
         family_R = [families.setdefault(run.case, len(families)) for run in runs]
-        return cls.from_words(
-            [run.id for run in runs],
-            [run.words for run in runs],
-            [numbers_of(run.request) for run in runs],
-            [run.calls for run in runs],
-            np.array(family_R, dtype=np.intp),
-            np.array([run.won for run in runs], dtype=np.bool_),
-            families,
-        )
+        won_R = np.array([run.won for run in runs], dtype=np.bool_)
+        return cls.weighed(list(map(KnownRun.of, runs)), np.array(family_R, dtype=np.intp), won_R, families)
 
     @classmethod
-    def from_words(
-        cls,
-        run_ids: list[str],
-        words_R: list[frozenset[str]],
-        numbers_R: list[frozenset[str]],
-        calls_R: list[tuple[ToolName, ...]],
-        family_R: NDArray[np.intp],
-        won_R: BoolArray,
-        families: dict[str, int],
+    def weighed(
+        cls, runs: list[KnownRun], family_R: IndexArray, won_R: BoolArray, families: dict[str, int]
     ) -> Requests:
         """Weigh the words by their rarity: one that all requests share says nothing."""
         holders: dict[str, list[int]] = defaultdict(list)
-        for run, words in enumerate(words_R):
-            for word in words:
-                holders[word].append(run)
-        unknown = log(len(words_R) + 1)
+        for number, run in enumerate(runs):
+            for word in run.words:
+                holders[word].append(number)
         rarity: dict[str, float] = {}
-        arrays: dict[str, NDArray[np.intp]] = {}
-        square_R = np.zeros(len(words_R))
-        for word, runs in holders.items():
-            rarity[word] = log((len(words_R) + 1) / len(runs))
-            arrays[word] = np.array(runs, dtype=np.intp)
-            square_R[runs] += rarity[word] ** 2
+        arrays: dict[str, IndexArray] = {}
+        square_R = np.zeros(len(runs))
+        for word, found in holders.items():
+            rarity[word] = log((len(runs) + 1) / len(found))
+            arrays[word] = np.array(found, dtype=np.intp)
+            square_R[found] += rarity[word] ** 2
         length_R = np.maximum(np.sqrt(square_R), _ROUNDING)
-        return cls(run_ids, words_R, numbers_R, calls_R, family_R, won_R, families, arrays, rarity, length_R, unknown)
+        return cls(runs, family_R, won_R, families, arrays, rarity, length_R, log(len(runs) + 1))
+
+    @property
+    def run_ids(self) -> list[str]:
+        """The ids of the runs."""
+        return [run.id for run in self.runs]
 
     def with_run(self, run: LabelledRun) -> Requests:
         """The same with one run more; words keep their rarity."""
@@ -134,12 +133,9 @@ class Requests:
             families = {**families, by_words or run.id: family}
         holders = self._holders.copy()
         for word in run.words:
-            holders[word] = np.append(holders.get(word, np.zeros(0, dtype=np.intp)), len(self.run_ids))
+            holders[word] = np.append(holders.get(word, np.zeros(0, dtype=np.intp)), len(self.runs))
         return Requests(
-            [*self.run_ids, run.id],
-            [*self.words_R, run.words],
-            [*self.numbers_R, numbers_of(run.request)],
-            [*self.calls_R, run.calls],
+            [*self.runs, KnownRun.of(run)],
             np.append(self.family_R, family),
             np.append(self.won_R, run.won),
             families,
@@ -152,11 +148,11 @@ class Requests:
     def _length(self, words: AbstractSet[str]) -> float:
         return max(sqrt(sum(self._rarity.get(word, self._unknown) ** 2 for word in words)), _ROUNDING)
 
-    def cosines(self, words: AbstractSet[str]) -> NDArray[np.float64]:
+    def cosines(self, words: AbstractSet[str]) -> FloatArray:
         """Of these words with all requests, shape (R,); requests without words are alike."""
         if not words:
-            return np.array([float(not known) for known in self.words_R])
-        product_R = np.zeros(len(self.run_ids))
+            return np.array([float(not known.words) for known in self.runs])
+        product_R = np.zeros(len(self.runs))
         for word in words & self._holders.keys():
             product_R[self._holders[word]] += self._rarity.get(word, self._unknown) ** 2
         return product_R / (self._length_R * self._length(words))
@@ -165,7 +161,7 @@ class Requests:
         """Whether a known request has one of these words."""
         return not words.isdisjoint(self._holders.keys())
 
-    def voters(self, cosine_R: NDArray[np.float64]) -> dict[int, float]:
+    def voters(self, cosine_R: FloatArray) -> dict[int, float]:
         """The successful runs with the likeliest requests, and how like, likeliest first; of equal ones the latest.
 
         Args:
@@ -192,11 +188,12 @@ class Requests:
         """
         likeness = max(voters.values(), default=0.0)
         votes: list[tuple[float, int, ToolName]] = []
-        elsewhere = bool(numbers) and all(numbers.isdisjoint(self.numbers_R[run]) for run in voters)
+        elsewhere = bool(numbers) and all(numbers.isdisjoint(self.runs[run].numbers) for run in voters)
         for run, cosine in voters.items():
-            if not self.calls_R[run]:
+            calls = self.runs[run].calls
+            if not calls:
                 continue
-            match, following = aligned(self.calls_R[run], past)
+            match, following = aligned(calls, past)
             if match or not past:
                 match = min(match, LONGEST)
                 votes.append((cosine + PER_CALL * match, match, following))
@@ -215,7 +212,7 @@ class Requests:
             followed = matches / total / min(len(past), LONGEST)
         return NearestVote({tool: part / total for tool, part in share.items()}, likeness, followed, elsewhere)
 
-    def called_by_alike(self, words: AbstractSet[str]) -> dict[ToolName, float]:
+    def called_by_alike(self, words: AbstractSet[str]) -> Scores:
         """What the successful runs of the likeliest requests called: each tool's share of their votes, in [0, 1].
 
         All shares are less by as much as the likeliest request is unlike.
@@ -225,18 +222,18 @@ class Requests:
         weights = np.exp((np.array([*voters.values()]) - likeness) / TEMPERATURE)
         share: defaultdict[ToolName, float] = defaultdict(float)
         for run, weight in zip(voters, weights * likeness / max(weights.sum(), _ROUNDING), strict=True):
-            for tool in set(self.calls_R[run]):
+            for tool in set(self.runs[run].calls):
                 share[tool] += float(weight)
         return share
 
-    def called_before(self, tool: ToolName) -> dict[ToolName, float]:
+    def called_before(self, tool: ToolName) -> Scores:
         """What successful runs called before their first call of a tool: the share of them for each other tool."""
         before: defaultdict[ToolName, int] = defaultdict(int)
         runs = 0
-        for calls, won in zip(self.calls_R, self.won_R.tolist(), strict=True):
-            if won and tool in calls:
+        for run, won in zip(self.runs, self.won_R.tolist(), strict=True):
+            if won and tool in run.calls:
                 runs += 1
-                for earlier in set(calls[: calls.index(tool)]):
+                for earlier in set(run.calls[: run.calls.index(tool)]):
                     before[earlier] += 1
         return {earlier: count / runs for earlier, count in before.items()}
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.compared import with_comparisons
-from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, Float32Array, IntArray
+from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, FloatArray, IndexArray, IntArray, Labels
 from hepm.evidence.facts import (
     FactTest,
     KnownFacts,
@@ -31,6 +31,7 @@ from hepm.evidence.facts import (
     tests_of,
     with_other_results,
 )
+from hepm.graph.rows import Float32Array
 from hepm.types import RESULTS_OF, USER, Facts, ToolName
 
 TREES: Final = 32
@@ -67,24 +68,21 @@ class Nodes:
     after_M2: IntArray
 
     @cached_property
-    def _lists(self) -> tuple[list[int], list[int], list[int]]:
+    def _lists(self) -> tuple[list[int], list[list[int]]]:
         """The same as lists, which are faster to go through one by one."""
-        return self.test_M.tolist(), self.after_M2[:, 0].tolist(), self.after_M2[:, 1].tolist()
+        return self.test_M.tolist(), self.after_M2.tolist()
+
+    def _way(self, true_F: BoolArray, root: int) -> list[int]:
+        """The nodes from a root to the leaf with these answers."""
+        test_M, after_M2 = self._lists
+        way = [root]
+        while test_M[way[-1]] >= 0:
+            way.append(after_M2[way[-1]][true_F.item(test_M[way[-1]])])
+        return way
 
     def leaves_of_one(self, true_F: BoolArray, trees: int) -> IntArray:
         """Where each tree ends with the answers of one situation, shape (T,)."""
-        test_M, no_M, yes_M = self._lists
-        answers: list[bool] = true_F.tolist()
-        ends: list[int] = []
-        for root in range(trees):
-            node = root
-            while test_M[node] >= 0:
-                if answers[test_M[node]]:
-                    node = yes_M[node]
-                else:
-                    node = no_M[node]
-            ends.append(node)
-        return np.array(ends, dtype=np.int32)
+        return np.array([self._way(true_F, root)[-1] for root in range(trees)], dtype=np.int32)
 
     def leaves(self, true_NF: BoolArray, trees: int) -> IntArray:
         """Where each tree ends with these answers, shape (N, T)."""
@@ -100,12 +98,7 @@ class Nodes:
 
     def path(self, true_F: BoolArray) -> list[int]:
         """The tests that the first tree asks with these answers."""
-        tests: list[int] = []
-        node = 0
-        while self.test_M[node] >= 0:
-            tests.append(int(self.test_M[node]))
-            node = int(self.after_M2[node, int(true_F[tests[-1]])])
-        return tests
+        return self.test_M[self._way(true_F, 0)[:-1]].tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +128,7 @@ class PlaceEvidence:
     called_NK: BoolArray
     value_N: Float32Array
     cleared_N: Float32Array
-    run_N: NDArray[np.intp]
+    run_N: IndexArray
     last_N4: IntArray
 
     def answers(self, facts: Facts) -> BoolArray:
@@ -171,13 +164,13 @@ class PlaceEvidence:
         return np.add.reduceat(weight_XN[:, self.calls[1]], self._first_K, axis=1)
 
     @cached_property
-    def calls(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def calls(self) -> tuple[IndexArray, IndexArray]:
         """The number of the tool and the row of each call, those of one tool together; shapes (C,)."""
         tool_C, row_C = np.nonzero(self.called_NK.T)
         return tool_C, row_C
 
     @cached_property
-    def _first_K(self) -> NDArray[np.intp]:
+    def _first_K(self) -> IndexArray:
         return np.searchsorted(self.calls[0], np.arange(len(self.tools)))
 
     def with_decision(
@@ -211,7 +204,7 @@ def _same_leaves(leaf_NT: IntArray, leaf_T: IntArray) -> Float32Array:
 
 
 def grow(
-    decisions: Sequence[Decision], numbers: FactNumbers, *, seen: int, run_N: NDArray[np.intp], last_N4: IntArray
+    decisions: Sequence[Decision], numbers: FactNumbers, *, seen: int, run_N: IndexArray, last_N4: IntArray
 ) -> PlaceEvidence:
     """Learn from decisions at one place; their values are 1 in successful runs, else 0.
 
@@ -267,7 +260,7 @@ def _drawn(families: Sequence[str]) -> NDArray[np.int8]:
     return np.searchsorted(_DRAWS, np.array(draws).reshape(-1, TREES), side="right").astype(np.int8)
 
 
-def best_tests(found: TestedRows, label_N: NDArray[np.integer]) -> TestedRows:
+def best_tests(found: TestedRows, label_N: Labels) -> TestedRows:
     """The `MOST_TESTS` that tell most about the labels by themselves."""
     if len(found.tests) <= MOST_TESTS:
         return found
@@ -276,7 +269,7 @@ def best_tests(found: TestedRows, label_N: NDArray[np.integer]) -> TestedRows:
     return TestedRows(tuple(found.tests[test] for test in chosen), np.ascontiguousarray(found.true_NF[:, best]))
 
 
-def grow_small(true_NF: BoolArray, label_N: NDArray[np.integer], *, deepest: int = DEEPEST_SMALL) -> Nodes:
+def grow_small(true_NF: BoolArray, label_N: Labels, *, deepest: int = DEEPEST_SMALL) -> Nodes:
     """One tree by information gain, each of whose splits pays for its description.
 
     Args:
@@ -285,7 +278,7 @@ def grow_small(true_NF: BoolArray, label_N: NDArray[np.integer], *, deepest: int
     test_M: list[int] = []
     after_M2: list[tuple[int, int]] = []
 
-    def add(rows: NDArray[np.intp], depth: int) -> int:
+    def add(rows: IndexArray, depth: int) -> int:
         """Add the tree of some rows; the place of its first node."""
         node = len(test_M)
         test_M.append(-1)
@@ -303,7 +296,7 @@ def grow_small(true_NF: BoolArray, label_N: NDArray[np.integer], *, deepest: int
     return Nodes(np.array(test_M, dtype=np.int32), np.array(after_M2, dtype=np.int32))
 
 
-def _paying_test(true_NF: BoolArray, label_N: NDArray[np.integer]) -> int:
+def _paying_test(true_NF: BoolArray, label_N: Labels) -> int:
     """The test with the highest gain if that pays for a split, else -1; of equal gains the first, to six digits."""
     tests = true_NF.shape[1]
     labels, label_N, count_C = np.unique(label_N, return_inverse=True, return_counts=True)
@@ -321,7 +314,7 @@ def _paying_test(true_NF: BoolArray, label_N: NDArray[np.integer]) -> int:
     return best
 
 
-def _grow_forest(true_NF: BoolArray, label_N: NDArray[np.integer], labels: int, drawn_NT: NDArray[np.int8]) -> Nodes:
+def _grow_forest(true_NF: BoolArray, label_N: Labels, labels: int, drawn_NT: NDArray[np.int8]) -> Nodes:
     """All trees, level by level; splits by Gini's index."""
     tests = true_NF.shape[1]
     random = np.random.default_rng(0)
@@ -360,13 +353,13 @@ def _grow_forest(true_NF: BoolArray, label_N: NDArray[np.integer], labels: int, 
 
 def _best_splits(
     true_NF: BoolArray,
-    label_N: NDArray[np.integer],
-    tried_JS: NDArray[np.intp],
-    here_R: NDArray[np.intp],
-    row_R: NDArray[np.intp],
-    weight_R: NDArray[np.float64],
+    label_N: Labels,
+    tried_JS: IndexArray,
+    here_R: IndexArray,
+    row_R: IndexArray,
+    weight_R: FloatArray,
     total_JC: NDArray[Any],
-) -> NDArray[np.int32]:
+) -> IntArray:
     """The best of the tests tried at each of J nodes; -1 where none makes its labels purer.
 
     Args:

@@ -16,9 +16,8 @@ from typing import Final, NamedTuple, Self, TypeAlias
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hepm.evidence.chance import MOST_DETOURS, RARE
+from hepm.evidence.chance import RARE, called_soon
 from hepm.evidence.compared import with_comparisons
 from hepm.evidence.decisions import (
     CALLED,
@@ -28,13 +27,13 @@ from hepm.evidence.decisions import (
     Decision,
     FactName,
     FactNumbers,
+    IndexArray,
     LabelledRun,
     by_family,
 )
 from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, tests_of
 from hepm.evidence.learning import MOST_DECISIONS, set_cases, spread
 from hepm.evidence.place import best_tests, grow_small
-from hepm.graph.delta import USER_SPOKE
 from hepm.types import RESULTS_OF, SAID_LAST, ToolName
 
 FEWEST: Final = 3
@@ -63,6 +62,8 @@ _Z: Final = 1.645  # one side of the interval leaves out 5 %
 FAILED: Final = FactTest(ENDED, "=error", 0.5)
 """Whether the last call ended in an error; a rule without it holds where it did not."""
 
+Conditions: TypeAlias = tuple[tuple[FactTest, bool], ...]
+"""Facts, each with whether it must be true."""
 _Path: TypeAlias = list[tuple[int, bool]]
 """Tests by their numbers, each with its answer."""
 
@@ -156,9 +157,7 @@ class LostRuns:
 
 def _failing(worked: int, failed: int) -> tuple[float, float, float]:
     """The share that failed, and its bounds."""
-    if not worked + failed:
-        return 0.0, 0.0, 1.0
-    return failed / (worked + failed), lower_bound(failed, worked), 1 - lower_bound(worked, failed)
+    return failed / max(worked + failed, 1), lower_bound(failed, worked), 1 - lower_bound(worked, failed)
 
 
 class ToolRule(NamedTuple):
@@ -174,7 +173,7 @@ class ToolRule(NamedTuple):
     """
 
     place: CallPlace
-    conditions: tuple[tuple[FactTest, bool], ...]
+    conditions: Conditions
     better: ToolName
     worse: tuple[ToolName, ...]
     runs: Mapping[ToolName, RunsOf]
@@ -217,22 +216,18 @@ class ToolRule(NamedTuple):
 
 def runs_by_tool(decisions: Sequence[Decision]) -> dict[ToolName, RunsOf]:
     """The runs of each tool that was called, by what came of it; `decisions` in order of arrival."""
-    worked: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
-    failed: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
-    lost: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
+    best: defaultdict[ToolName, dict[str, int]] = defaultdict(dict)  # that came of a tool in a run, as in `RunsOf`
     for decision in reversed(decisions):
-        came = lost
+        came = 2
         if decision.missed > MISSED:
-            came = failed
+            came = 1
         elif decision.value >= 0.5:
-            came = worked
+            came = 0
         for tool in decision.tools:
-            came[tool][decision.run.id] = None
+            best[tool][decision.run.id] = min(came, best[tool].get(decision.run.id, came))
     runs: dict[ToolName, RunsOf] = {}
-    for tool in sorted({*worked, *failed, *lost}):
-        of_failed = [run for run in failed[tool] if run not in worked[tool]]
-        of_lost = [run for run in lost[tool] if run not in worked[tool] and run not in failed[tool]]
-        runs[tool] = RunsOf(tuple(worked[tool]), tuple(of_failed), tuple(of_lost))
+    for tool, came_of in sorted(best.items()):
+        runs[tool] = RunsOf(*(tuple(run for run in came_of if came_of[run] == came) for came in range(3)))
     return runs
 
 
@@ -258,7 +253,7 @@ def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
             if often and surely and _in_both_halves(by_tool[better], of_tool):
                 worse.append(tool)
         if worse:
-            conditions: tuple[tuple[FactTest, bool], ...] = ()
+            conditions: Conditions = ()
             if place.failed:
                 conditions = ((FAILED, True),)
             worse.sort(key=lambda tool: (-len(by_tool[tool].failed), tool))
@@ -296,10 +291,11 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
         for decision in run.decisions:
             decisions_at[decision.place, alike[run.environment]].append(decision)
     common = _in_nearly_each_result(runs, list(numbers))
+    worst = set(chain.from_iterable(map(_worst_so_far, runs)))
     for place, environment in sorted(decisions_at):
         decisions = decisions_at[place, environment]
         rows = spread(decisions, MOST_DECISIONS)
-        for rule in _AtPlace(place, rows, numbers, common).rules():
+        for rule in _AtPlace(place, rows, numbers, common, worst).rules():
             yield rule._replace(part=len(rows) / len(decisions))
 
 
@@ -334,10 +330,20 @@ def _in_nearly_each_result(runs: Iterable[LabelledRun], names: Sequence[FactName
 
 
 class _AtPlace:
-    """N decisions at one place; `common` are facts that nearly each result of their tool has, anywhere."""
+    """N decisions at one place.
+
+    Attributes:
+        common: Facts that nearly each result of their tool has, anywhere.
+        worst: The decisions that missed more than each before them.
+    """
 
     def __init__(
-        self, place: CallPlace, rows: Sequence[Decision], numbers: FactNumbers, common: Collection[FactName]
+        self,
+        place: CallPlace,
+        rows: Sequence[Decision],
+        numbers: FactNumbers,
+        common: Collection[FactName],
+        worst: Collection[Decision],
     ) -> None:
         self._place = place
         self._rows = rows
@@ -347,13 +353,13 @@ class _AtPlace:
         self._lost_N = np.array([row.missed > MISSED for row in rows], dtype=np.bool_)
         self._well_N = np.array([row.value >= 0.5 for row in rows], dtype=np.bool_) & ~self._lost_N
         self._won_N = np.array([row.run.won for row in rows], dtype=np.bool_)
-        self._worst_N = np.array([_is_worst_so_far(row) for row in rows], dtype=np.bool_)
+        self._worst_N = np.array([row in worst for row in rows], dtype=np.bool_)
         worked = Counter[ToolName]()
         for row in rows:
             if row.value >= 0.5:
                 worked.update(row.tools)
         rare = {tool for tool, times in worked.items() if times < RARE * worked.total()}
-        self._soon = [_soon(row, rare) for row in rows]
+        self._soon = [set(called_soon(row, rare.__contains__)) for row in rows]
 
     def rules(self) -> Iterator[ToolRule]:
         """Advice for each tool that worked, then warnings of those that failed and no advice is against."""
@@ -361,7 +367,7 @@ class _AtPlace:
         for row in self._rows:
             tried.update(row.tools)
         against = set[ToolName]()
-        advised: dict[tuple[tuple[FactTest, bool], ...], set[str]] = {}
+        advised: dict[Conditions, set[str]] = {}
         for tool in sorted(tried, key=lambda tool: (-tried[tool], tool)):
             rule = self._advice(tool)
             if rule is None:
@@ -384,12 +390,12 @@ class _AtPlace:
         # Where it was done and worked it is right; wrong where it failed, or another one worked.
         among_N = self._well_N | (self._did(tool) & self._lost_N)
         right_N = self._well_N & self._reached(tool)
-        if len(self._ids(right_N & self._did(tool))) < FEWEST:
+        if self._runs_in(right_N & self._did(tool)) < FEWEST:
             return None
         path = self._narrowed(among_N, right_N)
         # A condition outside of which nothing else works is about earlier mistakes.
         others_N = self._won_N & ~right_N & ~self._under(path)
-        if not self._is_news(path) and len(self._ids(others_N)) < FEWEST:
+        if not self._is_news(path) and self._runs_in(others_N) < FEWEST:
             path = []
         under_N = self._under(path)
         if not self._usual(tool, under_N, RELIABLE, everywhere=not path):
@@ -397,8 +403,8 @@ class _AtPlace:
         runs = self._runs(under_N)
         worse = self._worse(tool, under_N)
         # Where nothing fails, other ways may be for other requests.
-        tasks = self._instances(under_N & self._well_N & self._did(tool))
-        if not worse and (len(tasks) < _FEWEST_ALONE or self._is_one_of_several(under_N, right_N)):
+        tasks = self._instances_in(under_N & self._well_N & self._did(tool))
+        if not worse and (tasks < _FEWEST_ALONE or self._is_one_of_several(under_N, right_N)):
             return None
         tried, failed = self._others(tool, runs)
         surely_more = tried > 0 and runs[tool].least > 1 - failed / tried
@@ -409,7 +415,7 @@ class _AtPlace:
     def _warning(self, tool: ToolName) -> ToolRule | None:
         """When a tool fails, and what works there, if anything does."""
         did_N = self._did(tool)
-        if len(self._instances(did_N & self._lost_N)) < FEWEST:
+        if self._instances_in(did_N & self._lost_N) < FEWEST:
             return None
         path = self._narrowed(did_N & (self._well_N | self._lost_N), self._lost_N)
         under_N = self._under(path)
@@ -439,7 +445,7 @@ class _AtPlace:
 
     def _is_one_of_several(self, under_N: BoolArray, right_N: BoolArray) -> bool:
         """Whether another call than the right one won more of the runs than wrong labels explain."""
-        won = len(self._ids(under_N & self._won_N))
+        won = self._runs_in(under_N & self._won_N)
         others = self._chosen(under_N & self._won_N & ~right_N)
         # A run that comes to a place several times is one.
         runs = Counter(tool for _, tool in {(row.run.id, tool) for row in others for tool in row.tools})
@@ -455,9 +461,9 @@ class _AtPlace:
         Args:
             everywhere: Whether no condition was found: then nearly all must have called it, and without a detour.
         """
-        worked = len(self._ids(under_N & self._well_N))
-        reached = len(self._ids(under_N & self._well_N & self._reached(tool)))
-        at_once = len(self._ids(under_N & self._well_N & self._did(tool)))
+        worked = self._runs_in(under_N & self._well_N)
+        reached = self._runs_in(under_N & self._well_N & self._reached(tool))
+        at_once = self._runs_in(under_N & self._well_N & self._did(tool))
         if everywhere:
             share, reached = _PURE, at_once
         return at_once >= max(FEWEST, AT_ONCE * reached) and reached >= share * worked
@@ -477,7 +483,7 @@ class _AtPlace:
         """The tools that surely fail more often, the one with most failures first."""
         failed: dict[ToolName, int] = {}
         for other, of_other in self._runs(under_N).items():
-            several = len(self._instances(under_N & self._did(other) & self._lost_N)) >= FEWEST_FAILED
+            several = self._instances_in(under_N & self._did(other) & self._lost_N) >= FEWEST_FAILED
             if not several or len(of_other.failed) < max(FEWEST_FAILED, MOSTLY * of_other.tried):
                 continue
             compared = self._runs(self._alike(under_N, other))
@@ -510,7 +516,7 @@ class _AtPlace:
         failed_L, worked_L = (np.bincount(leaf_N, of_N) for of_N in (failed_N, worked_N))
         alike_N = ((failed_L >= RARE * failed_L.sum()) & (worked_L > 0))[leaf_N]
         mostly = 2 * min((failed_N & alike_N).sum(), (failed_N & self._worst_N).sum()) >= failed_N.sum()
-        if not mostly or len(self._ids(worked_N & alike_N)) < FEWEST:
+        if not mostly or self._runs_in(worked_N & alike_N) < FEWEST:
             return np.zeros_like(under_N)
         return under_N & alike_N
 
@@ -523,13 +529,13 @@ class _AtPlace:
     def _chosen(self, chosen_N: BoolArray) -> list[Decision]:
         return [self._rows[row] for row in np.flatnonzero(chosen_N).tolist()]
 
-    def _ids(self, chosen_N: BoolArray) -> set[str]:
-        """The runs of some decisions."""
-        return {row.run.id for row in self._chosen(chosen_N)}
+    def _runs_in(self, chosen_N: BoolArray) -> int:
+        """Of how many runs some decisions are."""
+        return len({row.run.id for row in self._chosen(chosen_N)})
 
-    def _instances(self, chosen_N: BoolArray) -> set[str]:
-        """The tasks, or requests with their numbers, that some decisions are of."""
-        return {row.run.instance for row in self._chosen(chosen_N)}
+    def _instances_in(self, chosen_N: BoolArray) -> int:
+        """Of how many tasks, or requests with their numbers, some decisions are."""
+        return len({row.run.instance for row in self._chosen(chosen_N)})
 
     def _of_families(self, chosen_N: BoolArray) -> bool:
         """Whether some decisions are of several families."""
@@ -548,7 +554,7 @@ class _AtPlace:
         """The tests that decisions are compared by, of what one family says, too."""
         return self._tests_in(np.zeros(len(self._rows), dtype=np.intp))
 
-    def _tests_in(self, family_N: NDArray[np.intp]) -> TestedRows:
+    def _tests_in(self, family_N: IndexArray) -> TestedRows:
         # Tests that fewer decisions meet are not tried: they cost time and decide little.
         fewest = max(FEWEST, len(self._rows) // 100)
         known = KnownFacts.of(self._rows, self._numbers)
@@ -594,9 +600,9 @@ class _AtPlace:
             return []
         # Questions of the tree pay for their description by decisions. Where runs of one task repeat each other, they
         # have to pay by tasks, too: what a few tasks have in common is a coincidence.
-        tasks = len(self._instances(found_N))
+        tasks = self._instances_in(found_N)
         by_chance = len(self._tests.tests) * _chance_of(borne_out / times, usual, tasks)
-        repeated = tasks < len(self._ids(found_N))
+        repeated = tasks < self._runs_in(found_N)
         if (repeated and by_chance >= _BY_CHANCE) or not self._says_something(path):
             return []
         return path
@@ -619,7 +625,7 @@ class _AtPlace:
             return _has_result(test, row)
         return all(any(number in segment.fact_F for segment in row.known) for number in numbers)
 
-    def _folds(self, right_N: BoolArray) -> NDArray[np.intp]:
+    def _folds(self, right_N: BoolArray) -> IndexArray:
         """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""
         names = [row.run.id for row in self._rows]
         if self._of_families(right_N):
@@ -675,7 +681,7 @@ class _AtPlace:
             under_N &= self._tests.true_NF[:, test] == answer
         return under_N
 
-    def _conditions(self, path: _Path) -> tuple[tuple[FactTest, bool], ...]:
+    def _conditions(self, path: _Path) -> Conditions:
         """The path as conditions; those that only tell whether a tool was called say that."""
         conditions: dict[tuple[FactTest, bool], None] = {}
         if self._place.failed:
@@ -702,20 +708,6 @@ class _AtPlace:
         return (not name.presence or name in self._common) and bool(self._tests.true_NF[called_N, number].all())
 
 
-def _soon(decision: Decision, rare: Collection[ToolName]) -> frozenset[ToolName]:
-    """What is called next, or after up to `MOST_DETOURS` rare calls before the user speaks."""
-    soon = set(decision.tools)
-    later: Decision | None = decision
-    for _ in range(MOST_DETOURS):
-        if not soon.issubset(rare):
-            break
-        later = later.next
-        if later is None or later.flags & USER_SPOKE:
-            break
-        soon.update(later.tools)
-    return frozenset(soon)
-
-
 def _fewest_calls(test: FactTest) -> int:
     """After how many calls of its tool a result that a test asks for is known: several results after two."""
     return 1 + test.source.startswith(RESULTS_OF)
@@ -726,9 +718,13 @@ def _has_result(test: FactTest, row: Decision) -> bool:
     return test.source.startswith("<") or row.past.count(test.source.removeprefix(RESULTS_OF)) >= _fewest_calls(test)
 
 
-def _is_worst_so_far(row: Decision) -> bool:
-    """Whether each call of its run before missed less."""
-    return all(earlier.missed < row.missed for earlier in row.run.decisions if earlier.at < row.at)
+def _worst_so_far(run: LabelledRun) -> Iterator[Decision]:
+    """The decisions of a run that missed more than each before them."""
+    most = -1.0
+    for decision in run.decisions:
+        if decision.missed > most:
+            most = decision.missed
+            yield decision
 
 
 def _reads_well(test: FactTest) -> bool:

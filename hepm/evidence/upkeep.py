@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hepm.errors import StoreUnavailableError
-from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun, Situation, read_run
+from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun, read_run
 from hepm.evidence.engine import Learned
 from hepm.evidence.kept import (
     KeptEvidence,
@@ -246,7 +246,7 @@ class LiveEvidence:
                 if self._behind:
                     self._sample, self._behind, self._stale = None, False, False
                 return
-            few = len(self._evidence.requests.run_ids) * 2 <= FEW_CALLS and self.runs().calls <= FEW_CALLS
+            few = len(self._evidence.requests.runs) * 2 <= FEW_CALLS and self.runs().calls <= FEW_CALLS
             if (defer and not few) or not (self._behind or (anew and self._added)):
                 return
             self._behind, stale, self._stale = False, self._stale, False
@@ -254,7 +254,7 @@ class LiveEvidence:
                 new: list[RunRow] = []
                 if not (stale or few or anew):
                     new = self._store.runs_after(self._newest, namespace=self._namespace)
-                runs = len(self._evidence.requests.run_ids) + len(new)
+                runs = len(self._evidence.requests.runs) + len(new)
                 if stale or few or anew or runs > GROWN * self._learned_from:
                     self._sample = self._read_sample()
                     self._learn(self._sample)
@@ -278,7 +278,7 @@ class LiveEvidence:
         self._seldom.clear()
         self._restored = None
         self._evidence, self._newest, self._added = evidence, newest, False
-        self._learned_from = len(evidence.requests.run_ids)
+        self._learned_from = len(evidence.requests.runs)
 
     def _restore(self) -> bool:
         """Take what another process learned, if its runs are there still and few are newer."""
@@ -307,7 +307,7 @@ class LiveEvidence:
             if change.namespace == self._namespace and change.removed:
                 return False
         latest = self._store.latest_runs(namespace=self._namespace, before=_NEWEST, most=1)
-        return latest[-1].seq - about["newest"] <= (GROWN - 1) * len(kept.evidence.requests.run_ids)
+        return latest[-1].seq - about["newest"] <= (GROWN - 1) * len(kept.evidence.requests.runs)
 
     def _add(self, row: RunRow) -> None:
         """Add one run to what is known; tests and trees stay."""
@@ -319,7 +319,7 @@ class LiveEvidence:
         numbers = FactNumbers()
         run = read_run(row, numbers)
         names = list(numbers)
-        number = len(evidence.requests.run_ids)
+        number = len(evidence.requests.runs)
         places: dict[CallPlace, PlaceEvidence] = {}
         # From the end: the value of a call in a failed run is what is known of the situation after it.
         for index in range(len(run.decisions) - 1, -1, -1):
@@ -330,7 +330,7 @@ class LiveEvidence:
                 run_N, last_N4 = np.array([number], dtype=np.intp), np.array([last], dtype=np.int32)
                 places[decision.place] = grow([decision], numbers, seen=1, run_N=run_N, last_N4=last_N4)
                 continue
-            true_F = place.answers(Situation.before(decision, names).facts)[-1]
+            true_F = place.answers(decision.facts(names))[-1]
             places[decision.place] = place.with_decision(decision.tools, true_F, decision.value, number, last)
             if not run.won:
                 best = float(best_known(place, place.like(true_F[None])[0][None], evidence.base)[0])

@@ -18,10 +18,10 @@ from math import sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hepm.evidence.decisions import CallPlace, Decision, Float32Array
+from hepm.evidence.decisions import BoolArray, CallPlace, Decision, FloatArray, IndexArray
 from hepm.evidence.place import PlaceEvidence
+from hepm.graph.rows import Float32Array
 from hepm.types import ToolName
 
 SWEEPS: Final = 3
@@ -95,7 +95,7 @@ def best_known(place: PlaceEvidence, weight_XN: Float32Array, base: float) -> Fl
 def back_up(
     rows_at: Mapping[CallPlace, Sequence[Decision]],
     places: Mapping[CallPlace, PlaceEvidence],
-    family_R: NDArray[np.intp],
+    family_R: IndexArray,
     base: float,
 ) -> float:
     """Set the values of the decisions of failed runs, what they missed, and the values of the rows of the places.
@@ -149,11 +149,11 @@ class Kinds(NamedTuple):
     """
 
     decisions: Sequence[Decision]
-    kind_D: NDArray[np.intp]
-    run_D: NDArray[np.intp]
-    lost_D: NDArray[np.bool_]
-    leaf_K: NDArray[np.intp]
-    weight_D: NDArray[np.float64]
+    kind_D: IndexArray
+    run_D: IndexArray
+    lost_D: BoolArray
+    leaf_K: IndexArray
+    weight_D: FloatArray
 
     @classmethod
     def of(cls, rows_at: Mapping[CallPlace, Sequence[Decision]], places: Mapping[CallPlace, PlaceEvidence]) -> Kinds:
@@ -175,19 +175,19 @@ class Kinds(NamedTuple):
         _, same_D, times_S = np.unique(np.stack([kind_D, instance_D]), axis=1, return_inverse=True, return_counts=True)
         return cls(decisions, kind_D, run_D, lost_D, leaf_K, 1 / times_S[same_D.ravel()])
 
-    def counts(self, value_D: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    def counts(self, value_D: FloatArray | None = None) -> FloatArray:
         """Cases of each kind, or the sums of their values, shape (K,)."""
         weight_D = self.weight_D
         if value_D is not None:
             weight_D = weight_D * value_D
         return np.bincount(self.kind_D, weight_D, len(self.leaf_K)).astype(np.float64)
 
-    def in_run(self, value_D: NDArray[np.float64]) -> NDArray[np.float64]:
+    def in_run(self, value_D: FloatArray) -> FloatArray:
         """The sum of the values in the run of each decision, shape (D,)."""
         return np.bincount(self.run_D, value_D)[self.run_D].astype(np.float64)
 
 
-def charges(kinds: Kinds) -> NDArray[np.float64]:
+def charges(kinds: Kinds) -> FloatArray:
     """The part of its run's failure that is charged to each decision, shape (D,); 0 in successful runs."""
     kind_D, lost_D = kinds.kind_D, kinds.lost_D
     cases_K = kinds.counts()
@@ -206,7 +206,7 @@ def charges(kinds: Kinds) -> NDArray[np.float64]:
     return charge_D
 
 
-def cleared(kinds: Kinds, base: float) -> tuple[NDArray[np.float64], float]:
+def cleared(kinds: Kinds, base: float) -> tuple[FloatArray, float]:
     """How far each decision is cleared, shape (D,), and how often runs succeed after the best kinds.
 
     A decision is cleared in a successful run; in a failed one as far as other calls explain the failure: those that
@@ -232,7 +232,7 @@ def cleared(kinds: Kinds, base: float) -> tuple[NDArray[np.float64], float]:
 
 
 def _of_other_families(
-    rows: Sequence[Decision], evidence: PlaceEvidence, family_R: NDArray[np.intp]
+    rows: Sequence[Decision], evidence: PlaceEvidence, family_R: IndexArray
 ) -> tuple[Float32Array, Float32Array]:
     """How like each decision of a failed run is to all of other families: by the forest and the tree, shapes (X, N)."""
     family_N = family_R[evidence.run_N]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import ClassVar
 
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror, OutgoingEdge
@@ -24,16 +25,18 @@ class Procedural:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, heaviest first. O(k) where all tools are available."""
-        suggestions: list[Suggestion] = []
-        for candidate in successors(mirror, query.after, c=self.c):
-            if candidate.support < self.floors.support or not query.allows(candidate.tool):
-                continue
-            suggestions.append(_by_weight(mirror, query, candidate))
-            if len(suggestions) == query.k:
-                break
+        candidates = islice(_candidates(mirror, query, self.c, self.floors), query.k)
+        suggestions = tuple(_by_weight(mirror, query, candidate) for candidate in candidates)
         if not suggestions:
             return nothing_known(mirror, query, self.floors)
-        return Suggestions(tuple(suggestions))
+        return Suggestions(suggestions)
+
+
+def _candidates(mirror: NamespaceMirror, query: Query, c: float, floors: Floors) -> Iterator[OutgoingEdge]:
+    """The available tools with enough support, heaviest first."""
+    for candidate in successors(mirror, query.after, c=c):
+        if candidate.support >= floors.support and query.allows(candidate.tool):
+            yield candidate
 
 
 def _by_weight(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge) -> Suggestion:
@@ -41,10 +44,14 @@ def _by_weight(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge) -
     reason = f"{how_often} (weight {candidate.weight:.2f})"
     if candidate.failures:
         reason += f", {candidate.failures} failed too"
+    return _suggestion(mirror, query, candidate, candidate.weight, None, reason)
+
+
+def _suggestion(
+    mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge, score: float, cosine: float | None, reason: str
+) -> Suggestion:
     look_up = partial(mirror.evidence, query.after, candidate.tool)
-    return Suggestion(
-        candidate.tool, candidate.weight, candidate.support, candidate.failure_share, None, reason, look_up
-    )
+    return Suggestion(candidate.tool, score, candidate.support, candidate.failure_share, cosine, reason, look_up)
 
 
 def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float) -> tuple[OutgoingEdge, ...]:
@@ -80,10 +87,7 @@ class Episodic:
         if query.vector is None:
             return Suggestions(abstained="no state was given to compare with: pass state=, or ask another policy")
         floors = self.floors
-        candidates: dict[ToolName, OutgoingEdge] = {}
-        for candidate in successors(mirror, query.after, c=self.c):
-            if candidate.support >= floors.support and query.allows(candidate.tool):
-                candidates[candidate.tool] = candidate
+        candidates = {candidate.tool: candidate for candidate in _candidates(mirror, query, self.c, floors)}
         if not candidates:
             return nothing_known(mirror, query, floors)
         cosines = _best_cosines(mirror, query, query.vector, candidates)
@@ -94,12 +98,8 @@ class Episodic:
                 nearest = f"best {ranked[0][1]:.2f}"
             why = f"no remembered state {place_of(query)} is similar enough"
             return Suggestions(abstained=f"{why} ({nearest}, floor {floors.similarity:g})")
-        suggestions: list[Suggestion] = []
-        for tool, cosine in ranked[: query.k]:
-            if cosine < floors.similarity:
-                break
-            suggestions.append(_by_state(mirror, query, candidates[tool], cosine))
-        return Suggestions(tuple(suggestions))
+        similar = ((tool, cosine) for tool, cosine in ranked[: query.k] if cosine >= floors.similarity)
+        return Suggestions(tuple(_by_state(mirror, query, candidates[tool], cosine) for tool, cosine in similar))
 
 
 def _best_cosines(
@@ -120,9 +120,7 @@ def _by_state(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge, co
         f"agents that knew something similar {place_of(query)} (cosine {cosine:.2f}) called it next "
         f"and succeeded; {count_of(candidate.support, 'successful run')} took this way"
     )
-    look_up = partial(mirror.evidence, query.after, candidate.tool)
-    score = max(0.0, cosine)
-    return Suggestion(candidate.tool, score, candidate.support, candidate.failure_share, cosine, reason, look_up)
+    return _suggestion(mirror, query, candidate, max(0.0, cosine), cosine, reason)
 
 
 class Adaptive:

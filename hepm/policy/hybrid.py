@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.evidence.chance import UNMEASURED, Chance
-from hepm.evidence.decisions import Situation
+from hepm.evidence.decisions import Scores, Situation
 from hepm.evidence.engine import KNOWN, Counted, Findings, Learned
 from hepm.evidence.nearest import END
 from hepm.evidence.place import PlaceEvidence
@@ -120,7 +121,7 @@ class Spoken:
         silence: If no tool is named: "user", "strange", "strayed", "done", "failed", "again", "few" or "unsure".
     """
 
-    named: Mapping[ToolName, float]
+    named: Scores
     warned: Sequence[Way]
     instead: Way | None = None
     fork: bool = False
@@ -134,7 +135,7 @@ def spoken(
     floors: Floors,
     *,
     allows: Callable[[ToolName], bool] = lambda tool: True,
-    works: Mapping[ToolName, float] | None = None,
+    works: Scores | None = None,
 ) -> Spoken:
     """What to say of what was found.
 
@@ -184,8 +185,8 @@ def _named(
     chance: Chance,
     floors: Floors,
     avoided: Set[ToolName],
-    works: Mapping[ToolName, float],
-) -> tuple[dict[ToolName, float], str]:
+    works: Scores,
+) -> tuple[Scores, str]:
     """The first tools of the rank with their chances; if there are none, why."""
     named: dict[ToolName, float] = {}
     silence = ""
@@ -234,7 +235,7 @@ def _achieved(tool: ToolName, found: Findings) -> float:
     return min((way.cleared + usual) / (way.tried + 1) / usual, 1.0)
 
 
-def _shares(rank: Mapping[ToolName, float]) -> dict[ToolName, float]:
+def _shares(rank: Scores) -> Scores:
     """The scores of a rank, so that they sum to 1."""
     total = sum(rank.values())
     return {tool: score / total for tool, score in rank.items()}
@@ -386,7 +387,7 @@ class Hybrid:
         said = spoken(found, situation, evidence.chance, self._floors, allows=query.allows, works=works)
         return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts), self._floors)
 
-    def _witness(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> dict[ToolName, float]:
+    def _witness(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> Scores:
         """Log-odds that a trained ranker adds."""
         if self._ranker is None or query.vector is None or not tools:
             return {}
@@ -579,10 +580,6 @@ def _runs_behind(
     if behind.runs:
         return behind
     requests = evidence.requests
-    called: list[str] = []
-    for run in range(len(requests.run_ids) - 1, -1, -1):
-        if requests.won_R[run] and tool in requests.calls_R[run]:
-            called.append(requests.run_ids[run])
-            if len(called) == EVIDENCE_RUNS:
-                break
-    return Evidence(tuple(called))
+    latest = zip(reversed(requests.runs), reversed(requests.won_R.tolist()), strict=True)
+    called = (run.id for run, won in latest if won and tool in run.calls)
+    return Evidence(tuple(islice(called, EVIDENCE_RUNS)))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from hepm.errors import InputError
-from hepm.evidence.decisions import CallPlace, Decision, Situation
+from hepm.evidence.decisions import CallPlace, Decision
 from hepm.evidence.rules import FAILED, FEWEST, FEWEST_FAILED, RunsOf, runs_by_tool
 from hepm.evidence.upkeep import LiveEvidence, RunSample
 from hepm.experience.conditions import Conditions, FactCondition
@@ -156,7 +156,7 @@ def _decisions_met(claims: Iterable[Claim], sample: RunSample) -> dict[Claim, li
         here = at_place.get(decision.place)
         if here is None:
             continue
-        known = Situation.before(decision, names).facts
+        known = decision.facts(names)
         for claim, conditions in here:
             if conditions.holds(known, (), environment=decision.run.environment):
                 met[claim].append(decision)

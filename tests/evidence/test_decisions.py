@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
-from hepm.evidence.decisions import FactNumbers, LabelledRun, Situation, read_run, set_families
+from hepm.evidence.decisions import FactNumbers, LabelledRun, read_run, set_families
 from hepm.graph.delta import request_of, words_of
 from hepm.types import KEPT_WORDS
 from tests.evidence.remembered import decisions_of, filled, sample_of, situation_after
@@ -37,13 +37,14 @@ def test_what_was_known_before_a_stored_call_is_what_the_agent_knew_then(tmp_pat
     turns = [at for at, turn in enumerate(run.turns) if turn.calls]
     with filled(tmp_path, [run]) as memory:
         decisions = decisions_of(memory, "long")
-        stored = Situation.before(decisions[number], list(sample_of(memory).numbers))
+        facts = decisions[number].facts(list(sample_of(memory).numbers))
     assert len(decisions) == len(turns)
     lived = situation_after(run.turns[: turns[number]])
+    stored = decisions[number]
     assert stored.place == lived.place
     assert list(stored.past) == list(lived.past)
-    assert stored.facts == lived.facts
-    assert (stored.words, stored.again) == (lived.words, lived.again)
+    assert facts == lived.facts
+    assert (stored.run.words, stored.again) == (lived.words, lived.again)
 
 
 def test_of_a_tool_that_is_called_again_and_again_the_latest_words_are_known(tmp_path: Path) -> None:
@@ -52,9 +53,9 @@ def test_of_a_tool_that_is_called_again_and_again_the_latest_words_are_known(tmp
     calls = [Turn("assistant", calls=(ToolCall("bash", result=result),)) for result in results]
     run = Trajectory("shell", (Turn("user", "repair the build"), *calls), Outcome(success=True))
     with filled(tmp_path, [run]) as memory:
-        stored = Situation.before(decisions_of(memory, "shell")[-1], list(sample_of(memory).numbers))
-    assert stored.facts == situation_after(run.turns[:-1]).facts
-    known = stored.facts["results of bash"]
+        facts = decisions_of(memory, "shell")[-1].facts(list(sample_of(memory).numbers))
+    assert facts == situation_after(run.turns[:-1]).facts
+    known = facts["results of bash"]
     assert len(known) == KEPT_WORDS
     assert "~fiaaa" in known  # of the last result before it, and none of the first
     assert "~aaaaa" not in known
