@@ -329,7 +329,7 @@ class Learned:
         # What is there says more than what is missing.
         like = like._replace(both=bool(conditions) and conditions[-1].holds(facts))
         by_user = any(test.source == USER for test in conditions)
-        missing = [test.source in (SAID, SAID_LAST) and not test.holds(facts) for test in conditions]
+        missing = (test.source in (SAID, SAID_LAST) and not test.holds(facts) for test in conditions)
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
         came, ended = self._of_like_requests(situation, place)
         return replace(

@@ -72,17 +72,19 @@ class Nodes:
         """The same as lists, which are faster to go through one by one."""
         return self.test_M.tolist(), self.after_M2.tolist()
 
-    def _way(self, true_F: BoolArray, root: int) -> list[int]:
+    def _way(self, answers: Sequence[bool], root: int) -> list[int]:
         """The nodes from a root to the leaf with these answers."""
         test_M, after_M2 = self._lists
-        way = [root]
-        while test_M[way[-1]] >= 0:
-            way.append(after_M2[way[-1]][true_F.item(test_M[way[-1]])])
+        node, way = root, [root]
+        while test_M[node] >= 0:
+            node = after_M2[node][answers[test_M[node]]]
+            way.append(node)
         return way
 
     def leaves_of_one(self, true_F: BoolArray, trees: int) -> IntArray:
         """Where each tree ends with the answers of one situation, shape (T,)."""
-        return np.array([self._way(true_F, root)[-1] for root in range(trees)], dtype=np.int32)
+        answers: list[bool] = true_F.tolist()
+        return np.array([self._way(answers, root)[-1] for root in range(trees)], dtype=np.int32)
 
     def leaves(self, true_NF: BoolArray, trees: int) -> IntArray:
         """Where each tree ends with these answers, shape (N, T)."""
@@ -98,7 +100,7 @@ class Nodes:
 
     def path(self, true_F: BoolArray) -> list[int]:
         """The tests that the first tree asks with these answers."""
-        return self.test_M[self._way(true_F, 0)[:-1]].tolist()
+        return self.test_M[self._way(true_F.tolist(), 0)[:-1]].tolist()
 
 
 @dataclass(frozen=True, eq=False)
