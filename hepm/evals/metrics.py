@@ -106,7 +106,7 @@ class DivergencePoint:
         it warns of the chosen tool, or of the better one."""
         shares = np.zeros(4)
         # Tools of the successful run that the failed one did not call there, and the reverse.
-        for _, better, chosen, _ in self.forks:
+        for _, better, chosen, *_ in self.forks:
             names_better = not better.isdisjoint(hint.tools)
             names_chosen = not chosen.isdisjoint(hint.tools)
             warns_of = (not chosen.isdisjoint(hint.warned), not better.isdisjoint(hint.warned))

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import Conditions
@@ -30,7 +30,7 @@ from hepm.graph.lessons.rows import LessonRow, Source
 from hepm.ingest.call_errors import went_wrong
 from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.transitions import agent_state
-from hepm.types import START, USER, StateSummary, ToolName, Trajectory
+from hepm.types import USER, StateSummary, ToolName, Trajectory
 
 # Of a turn with parallel calls the tools as a set: their order means nothing.
 ToolSequence: TypeAlias = Sequence[Tools]
@@ -47,24 +47,40 @@ _NOTHING: Final = re.compile(
 
 
 class RunDivergence(NamedTuple):
-    """The first turn where a run differs from another: the tools that only one called, and whether one ended."""
+    """The first turn where a run differs from another: the tools that only one called, and whether one ended.
+
+    Attributes:
+        at: Index of the turn, or the number of turns if the run ended there.
+        after: Tools of the turn before; none at the start.
+    """
 
     at: int
     theirs: Tools
     own: Tools
     ended: bool = False
+    after: Tools = Tools()
+
+    @property
+    def decides(self) -> bool:
+        """Whether a tool stands against another, or against the end."""
+        return bool((self.theirs and self.own) or (self.ended and (self.theirs or self.own)))
+
+    @property
+    def same(self) -> bool:
+        """Whether both called the same to the end."""
+        return self.ended and not (self.theirs or self.own)
 
 
 def divergences_of(run: ToolSequence, others: Sequence[ToolSequence]) -> list[RunDivergence]:
     """Where a run diverges from those of the others with the longest common prefix, all in one turn."""
     prefixes = [_common_prefix(run, other) for other in others]
     at = max(prefixes, default=0)
-    own = Tools().union(*run[at : at + 1])
+    own, after = Tools().union(*run[at : at + 1]), Tools().union(*run[:at][-1:])
     found: list[RunDivergence] = []
     for other, prefix in zip(others, prefixes, strict=True):
         if prefix == at:
             theirs = Tools().union(*other[at : at + 1])
-            found.append(RunDivergence(at, theirs - own, own - theirs, at in (len(run), len(other))))
+            found.append(RunDivergence(at, theirs - own, own - theirs, at in (len(run), len(other)), after))
     return found
 
 
@@ -78,53 +94,18 @@ def _common_prefix(run: ToolSequence, other: ToolSequence) -> int:
     return shared
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """Where successful and failed runs of one task diverge, seen from one of them; tools are sorted by name.
-
-    Attributes:
-        at: Index of the move that differs, among the compared ones; their number if the run ended there.
-        after: Tools of the move before; empty at the start.
-        better, worse: Tools that only the successful or only the failed runs called there.
-        ended: Whether one of them called nothing more.
-    """
-
-    at: int
-    after: Names
-    better: Names
-    worse: Names
-    ended: bool = False
-
-    @property
-    def decides(self) -> bool:
-        """Whether a tool stands against another, or against the end."""
-        return bool((self.better and self.worse) or (self.ended and (self.better or self.worse)))
-
-    @property
-    def same(self) -> bool:
-        """Whether all called the same to the end."""
-        return self.ended and not (self.better or self.worse)
-
-
-def contrast_of(run: ToolSequence, others: Sequence[ToolSequence], *, succeeded: bool) -> Contrast | None:
-    """How a run differs from those with the opposite outcome; None without any.
+def contrast_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDivergence | None:
+    """How a run differs from others, which ended otherwise; None without any.
 
     Of several ways, the first is one with tool against tool, then one where either run ends, then the most frequent.
     """
     times = Counter(divergences_of(run, others))
-    if not times:
-        return None
 
     def rank(way: RunDivergence) -> tuple[bool, bool, int, list[ToolName], list[ToolName]]:
         opposes = bool(way.theirs and way.own)
         return not opposes, not (way.ended or opposes), -times[way], sorted(way.theirs), sorted(way.own)
 
-    way = min(times, key=rank)
-    better, worse = way.theirs, way.own
-    if succeeded:
-        better, worse = worse, better
-    after = sorted(run[way.at - 1]) if way.at else ()
-    return Contrast(way.at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), way.ended)
+    return min(times, key=rank, default=None)
 
 
 def _failed(move: Move) -> bool:
@@ -139,7 +120,7 @@ def place_in_words(after: Sequence[ToolName]) -> str:
     return f"after {listed(sorted(set(after)))}"
 
 
-def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
+def lesson_of(contrast: RunDivergence, *, succeeded: bool) -> str:
     """What one run teaches, as an observation: a difference in tools does not prove the cause."""
     # `_NOTHING` knows this sentence.
     how = "failed" if succeeded else "succeeded"
@@ -147,12 +128,11 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
         return f"Runs of this task that {how} called the same tools in the same order: the tools did not decide."
     where, nothing = "At the start", "no tool"
     if contrast.after:
-        where, nothing = f"After {listed(contrast.after)}", "nothing more"
-    better = listed(contrast.better) or nothing
-    worse = listed(contrast.worse) or nothing
+        where, nothing = f"After {listed(sorted(contrast.after))}", "nothing more"
+    own, theirs = listed(sorted(contrast.own)) or nothing, listed(sorted(contrast.theirs)) or nothing
     if succeeded:
-        return f"{where}, this run, which succeeded, called {better}; runs of this task that failed called {worse}."
-    return f"{where}, runs of this task that succeeded called {better}; this one, which failed, called {worse}."
+        return f"{where}, this run, which succeeded, called {own}; runs of this task that failed called {theirs}."
+    return f"{where}, runs of this task that succeeded called {theirs}; this one, which failed, called {own}."
 
 
 def says_nothing(row: LessonRow) -> bool:
@@ -172,16 +152,6 @@ def says_nothing(row: LessonRow) -> bool:
     return any(triple.predicate in FORMER for triple in row.triples) or _NOTHING.search(text) is not None
 
 
-class _Labelled(NamedTuple):
-    """A labelled run with its moves; `compared` are those that count where it is compared with others."""
-
-    run: Trajectory
-    reward: float
-    well: bool
-    moves: list[Move]
-    compared: list[Move]
-
-
 @dataclass(frozen=True, slots=True)
 class RunComparison:
     """A labelled run, and how it differs from runs of its task with the opposite outcome.
@@ -196,16 +166,10 @@ class RunComparison:
     run: Trajectory
     well: bool
     moves: Sequence[Move]
-    contrast: Contrast | None
+    contrast: RunDivergence | None
     keys: Sequence[Move]
     known: StateSummary
     experience: Experience
-
-    @property
-    def ways(self) -> Iterator[tuple[ToolName, ToolName]]:
-        """Every tool that was called, with each tool of the move before it, START at the start."""
-        for move in self.moves:
-            yield from product(move.before or (START,), move.tools)
 
 
 def compare_runs(
@@ -217,36 +181,43 @@ def compare_runs(
         runs: Those of one task.
         methods: How turns are credited, by environment; reward-to-go for others.
     """
-    labelled: list[_Labelled] = []
     # By id, so that equal runs give equal lessons in whatever order they are read.
-    for run in sorted(runs, key=lambda run: run.id):
-        reward = reward_of(run.outcome)
-        if run.steps and reward is not None:
-            moves = moves_of(run)
-            labelled.append(_Labelled(run, reward, run.outcome.graded().success is True, moves, moves))
+    by_id = sorted(runs, key=lambda run: run.id)
+    labelled = [(run, moves_of(run)) for run in by_id if run.steps and reward_of(run.outcome) is not None]
     # What failed in successful runs alone did not make them succeed; what fails in both may be what decides.
-    shared: set[Tools] = set()
-    for one in labelled:
-        if not one.well:
-            shared.update(move.tools for move in one.moves if _failed(move))
+    shared = {move.tools for run, moves in labelled if not _won(run) for move in moves if _failed(move)}
+    compared: list[list[Move]] = []
     ways: dict[bool, list[ToolSequence]] = {True: [], False: []}  # by success
-    for place, one in enumerate(labelled):
-        if one.well:
-            compared = [move for move in one.moves if move.tools in shared or not _failed(move)]
-            labelled[place] = one._replace(compared=compared)
-        ways[one.well].append([move.tools for move in labelled[place].compared])
-    return [_compared(one, ways[not one.well], methods.get(one.run.environment, "r2g")) for one in labelled]
+    for run, moves in labelled:
+        won = _won(run)
+        compared.append([move for move in moves if not won or move.tools in shared or not _failed(move)])
+        ways[won].append([move.tools for move in compared[-1]])
+    found: list[RunComparison] = []
+    for (run, moves), of_run in zip(labelled, compared, strict=True):
+        method = methods.get(run.environment, "r2g")
+        found.append(_compared(run, moves, of_run, ways[not _won(run)], method))
+    return found
 
 
-def _compared(one: _Labelled, others: Sequence[ToolSequence], method: CreditMethod) -> RunComparison:
+def _won(run: Trajectory) -> bool:
+    return run.outcome.graded().success is True
+
+
+def _compared(
+    run: Trajectory,
+    moves: Sequence[Move],
+    compared: Sequence[Move],
+    others: Sequence[ToolSequence],
+    method: CreditMethod,
+) -> RunComparison:
     """With its contrast to others, and the moves that counted most: by credit, and where the run left the others."""
-    run, moves = one.run, one.moves
-    contrast = contrast_of([move.tools for move in one.compared], others, succeeded=one.well)
+    well, reward = _won(run), reward_of(run.outcome) or 0.0
+    contrast = contrast_of([move.tools for move in compared], others)
     credits = credit([turn.reward for turn in run.turns if turn.is_step], method)
     pivotal = None
-    if contrast and contrast.decides and one.compared:
+    if contrast and contrast.decides and compared:
         # A run that ended where others went on has no move there: its last one counts.
-        pivotal = moves.index(one.compared[min(contrast.at, len(one.compared) - 1)])
+        pivotal = moves.index(compared[min(contrast.at, len(compared) - 1)])
     # Turns are counted from 1, and those without a call have a credit too.
     of_moves = [credits[move.turn - 1] for move in moves]
     keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
@@ -257,11 +228,11 @@ def _compared(one: _Labelled, others: Sequence[ToolSequence], method: CreditMeth
     experience = Experience(
         situation=situation_text(run.environment, known),
         action=f"Called {', then '.join(_called(move) for move in in_order) or 'no tool'}.",
-        outcome=_outcome(one),
-        lesson=_lesson(one, contrast),
-        zone=zone_of(one.reward, succeeded=one.well),
+        outcome=_outcome(run, moves),
+        lesson=_lesson(moves, contrast, succeeded=well),
+        zone=zone_of(reward, succeeded=well),
         stage=stage_tag(turns, run.steps, credited=pivotal is None and len(set(credits)) > 1),
-        reward=one.reward,
+        reward=reward,
         conditions=Conditions(
             (run.environment,) if run.environment else (), min(turns), max(turns), tuple(_held(keys, known))
         ),
@@ -269,7 +240,7 @@ def _compared(one: _Labelled, others: Sequence[ToolSequence], method: CreditMeth
         sources=(Source(run.id, run.outcome.reward),),
         tools=_tools(moves, contrast, in_order),
     )
-    return RunComparison(run, one.well, moves, contrast, keys, known, experience)
+    return RunComparison(run, well, moves, contrast, keys, known, experience)
 
 
 def _held(keys: Sequence[Move], known: StateSummary) -> Iterator[str]:
@@ -285,16 +256,13 @@ def _held(keys: Sequence[Move], known: StateSummary) -> Iterator[str]:
         yield "the last result was an error"
 
 
-def _tools(moves: Iterable[Move], contrast: Contrast | None, keys: Iterable[Move]) -> Names:
+def _tools(moves: Iterable[Move], contrast: RunDivergence | None, keys: Iterable[Move]) -> Names:
     """Those of the contrast, else all, then those of the key moves."""
-    named: list[ToolName] = []
+    named = [sorted(move.tools) for move in moves]
     if contrast and contrast.decides:
-        named += (*contrast.better, *contrast.worse, *contrast.after)
-    else:
-        named += chain.from_iterable(sorted(move.tools) for move in moves)
-    for move in keys:
-        named += [call.name for call in move.calls]
-    return tuple(dict.fromkeys(named))[:_TOOLS]
+        named = [sorted(tools) for tools in (contrast.own, contrast.theirs, contrast.after)]
+    named += [[call.name for call in move.calls] for move in keys]
+    return tuple(dict.fromkeys(chain.from_iterable(named)))[:_TOOLS]
 
 
 def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
@@ -302,26 +270,25 @@ def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] =
     return [comparison.experience for comparison in compare_runs(runs, methods)]
 
 
-def _outcome(one: _Labelled) -> str:
+def _outcome(run: Trajectory, moves: Iterable[Move]) -> str:
     """Such as "It failed, with reward 0. Calls of refund failed."."""
-    text = "It succeeded" if one.well else "It failed"
-    if one.run.outcome.reward is not None:
-        text += f", with reward {one.reward:g}"
+    text = "It succeeded" if _won(run) else "It failed"
+    if run.outcome.reward is not None:
+        text += f", with reward {reward_of(run.outcome):g}"
     # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
     # every prompt (benchmarks/LOG.md, "Poisoned memory").
-    calls = chain.from_iterable(move.calls for move in one.moves)
-    failed = dict.fromkeys(call.name for call in calls if went_wrong(call))
+    failed = dict.fromkeys(call.name for move in moves for call in move.calls if went_wrong(call))
     if failed:
         return f"{text}. Calls of {listed(failed)} failed."
     return f"{text}."
 
 
-def _lesson(one: _Labelled, contrast: Contrast | None) -> str:
+def _lesson(moves: Iterable[Move], contrast: RunDivergence | None, *, succeeded: bool) -> str:
     """What sets a run apart; the way it took if nothing does."""
-    if contrast and (contrast.decides or (contrast.same and not one.well)):
-        return lesson_of(contrast, succeeded=one.well)
-    way = sequence(move.tools for move in one.moves) or "no tool"
-    end = "success" if one.well else "failure"
+    if contrast and (contrast.decides or (contrast.same and not succeeded)):
+        return lesson_of(contrast, succeeded=succeeded)
+    way = sequence(move.tools for move in moves) or "no tool"
+    end = "success" if succeeded else "failure"
     return f"This way led to {end}: {way}."
 
 

@@ -237,13 +237,17 @@ def _triples(written: WrittenPrinciple) -> Iterator[Triple]:
 
 def check_triples(triples: Iterable[Triple], comparison: RunComparison) -> None:
     """Raise a ValueError for the first triple about the next tool that the run does not bear out."""
-    followed = set(comparison.ways)
+    followed: set[tuple[ToolName, ToolName]] = set()
     failed: set[tuple[ToolName, ToolName]] = set()
+    for move in comparison.moves:
+        followed.update(product(move.before or (START,), move.tools))
     contrast = comparison.contrast
     if contrast is not None:
         # What the runs beside it did better, or worse, may be claimed of a run.
-        followed |= set(product(contrast.after or (START,), contrast.better))
-        failed |= set(product(contrast.after or (START,), contrast.worse))
+        after = contrast.after or (START,)
+        followed.update(product(after, contrast.own))
+        beside = failed if comparison.well else followed
+        beside.update(product(after, contrast.theirs))
     if not comparison.well:
         failed |= followed
     for triple in triples:

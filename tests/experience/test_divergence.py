@@ -9,7 +9,7 @@ def way(*turns: str) -> ToolSequence:
 
 
 def sides(theirs: str, own: str, *, ended: bool = False) -> RunDivergence:
-    return RunDivergence(1, Tools(theirs), Tools(own), ended=ended)
+    return RunDivergence(1, Tools(theirs), Tools(own), ended, Tools("a"))
 
 
 def test_a_way_parts_at_the_first_turn_that_differs_from_those_followed_longest() -> None:
