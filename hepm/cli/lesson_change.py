@@ -87,7 +87,7 @@ def retire(memory: Memory, namespace: str, lessons: Several, undo: bool, yes: bo
         if row.kind == "notes":
             deleted = memory.preferences.forget(row.user, namespace=namespace)
             tell(f"{row.user}: {count_of(len(deleted), 'version')} of the notes deleted")
-        elif change(row.kind, [row.id], namespace=namespace):
+        elif change(row.id, namespace=namespace):
             tell(f"{row.id} is {done}")
         else:
             tell(f"{row.id} is {row.retired or 'live'} already")

@@ -44,7 +44,7 @@ def review(memory: Memory, namespace: str, approve: Several) -> None:
     for name in approve:
         chosen += _named(memory, name, waiting, namespace)
     for stored in chosen:
-        memory.lessons.revive(stored.row.kind, [stored.row.id], namespace=namespace)
+        memory.lessons.revive(stored.row.id, namespace=namespace)
         tell(f"{stored.row.id} is approved: {_words(stored)}")
     if SUPPORTED in approve:
         _approve_supported(memory, waiting, namespace)
@@ -76,8 +76,8 @@ def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: s
     # Its words come from no other store, but its runs may be gone.
     change = LessonChange(put=put, retire=dict.fromkeys(restated, "superseded"), imported=True)
     memory.lessons.change(change, namespace=namespace)
-    memory.lessons.revive("principle", [row.id for row in put], namespace=namespace)
     for id, principle in restated.items():
+        memory.lessons.revive(principle.id, namespace=namespace)
         tell(f"{principle.id} replaces {id}: {principle.text} ({principle.worked} of {principle.tried} runs)")
 
 
@@ -132,9 +132,9 @@ def _decided(memory: Memory, stored: StoredLesson, question: str, namespace: str
     click.echo(on_one_line(key), err=True)
     match key:
         case "a":
-            memory.lessons.revive(row.kind, [row.id], namespace=namespace)
+            memory.lessons.revive(row.id, namespace=namespace)
         case "r":
-            memory.lessons.retire(row.kind, [row.id], namespace=namespace)
+            memory.lessons.retire(row.id, namespace=namespace)
         case "e":
             edit_lesson(memory.lessons, stored, click.prompt("new text", err=True), namespace=namespace)
         case _:

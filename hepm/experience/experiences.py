@@ -54,11 +54,10 @@ _TASK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FoundExperience:
-    """An experience that applies, with its cosine; `aligned` if the current stage is one of its, or unknown."""
+    """An experience that applies, with its cosine."""
 
     experience: Experience
     similarity: float
-    aligned: bool
 
 
 @dataclass(frozen=True)
@@ -125,14 +124,13 @@ class Experiences:
         for stored, cosine in similar:
             experience = Experience.of(stored.row)
             if keep is None or keep(experience):
-                aligned = stage is None or stage in experience.stages
-                found.append(FoundExperience(experience, cosine, aligned))
+                found.append(FoundExperience(experience, cosine))
 
         def order(one: FoundExperience) -> tuple[float, bool]:
             # The cosine itself is given to the caller: only the order changes.
             about_here = here is not None and here.concerns(one.experience)
             # Rounded: the stage decides where the wording hardly differs.
-            return -round(one.similarity + ABOUT_HERE * about_here, 3), not one.aligned
+            return -round(one.similarity + ABOUT_HERE * about_here, 3), stage not in one.experience.stages
 
         found.sort(key=order)
         # Without a candidate there is nothing to ask about.

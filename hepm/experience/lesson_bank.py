@@ -130,35 +130,25 @@ class LessonBank:
             # Also after an error: the connection may have broken after the store took the change.
             self.mirror.catch_up(defer=True)
 
-    def revive(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
-        """Let searches find retired lessons of a kind again, or approve pending ones; the ids of those. Uses stay.
+    def revive(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
+        """Let searches find a retired lesson again, or approve a pending one; whether it was either. Its uses stay.
 
         What an approved one was made to replace is retired.
         """
-        former: dict[str, str] = {}
-        revived: builtins.list[str] = []
-        by = ""
-        for row in self._rows(kind, ids, namespace):
-            if row.retired:
-                revived.append(row.id)
-            for replaced in self.replaced_by(row, namespace=namespace):
-                former[replaced.row.id] = "superseded"
-                by = row.made_by
-        if revived:
-            self.change(LessonChange(revive=revived, retire=former, by=by), namespace=namespace)
-        return revived
+        lesson = self.lessons(namespace).get(id)
+        if lesson is None or lesson.row.live:
+            return False
+        former = {replaced.row.id: "superseded" for replaced in self.replaced_by(lesson.row, namespace=namespace)}
+        self.change(LessonChange(revive=[id], retire=former, by=lesson.row.made_by), namespace=namespace)
+        return True
 
-    def retire(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
-        """Keep lessons of a kind from searches and prompts, pending ones too; the ids of those. `revive` undoes it."""
-        live = [row.id for row in self._rows(kind, ids, namespace) if not row.is_retired]
-        if live:
-            self.change(LessonChange(retire=dict.fromkeys(live, "deleted")), namespace=namespace)
-        return live
-
-    def _rows(self, kind: Kind, ids: Sequence[str], namespace: str) -> builtins.list[LessonRow]:
-        """Those of some lessons that are of a kind, each once."""
-        stored = map(self.lessons(namespace).get, dict.fromkeys(ids))
-        return [lesson.row for lesson in stored if lesson is not None and lesson.row.kind == kind]
+    def retire(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
+        """Keep a lesson from searches and prompts, a pending one too; whether it was. `revive` undoes it."""
+        lesson = self.lessons(namespace).get(id)
+        if lesson is None or lesson.row.is_retired:
+            return False
+        self.change(LessonChange(retire={id: "deleted"}), namespace=namespace)
+        return True
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """See `LessonStore.forget_user`."""

@@ -10,7 +10,6 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.errors import (
     BudgetSpentError,
-    ConflictError,
     EndpointRefusedError,
     InputError,
     LlmError,
@@ -105,7 +104,7 @@ class Preferences:
         clean = [replace(turn, text=redact(turn.text)) for turn in turns]
         texts = user_texts(clean)
 
-        def make(lines: Sequence[str], version: int) -> Sequence[str] | None:
+        def make(lines: Sequence[str]) -> Sequence[str] | None:
             if model is None or not texts:  # then there is nothing to pay for
                 return gather(lines, statements_in(texts))
             return vetted(model.ask(reflection_question(user, lines, clean)), lines, clean)
@@ -182,22 +181,14 @@ class Preferences:
                 _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
         return recalled(self.bank, lines, context, k)
 
-    def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
-        """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
+    def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE) -> Notes:
+        """Write the notes by hand."""
         _check_user(user)
         # Before its lines are compared: long ones are cut, equal ones are one.
         lines = lines_of(text)
         if len(text_of(lines)) > NOTES_CHARS:
             raise InputError(f"the notes are too long; at most {NOTES_CHARS:,} characters are kept.")
-
-        def make(before: Sequence[str], newest: int) -> Sequence[str]:
-            if version not in (None, newest):
-                raise ConflictError(
-                    f"the notes on {user!r} are at version {newest}, not {version}: edit the newest ones."
-                )
-            return lines
-
-        done = self._revise(user, make, written_by=HAND, namespace=namespace)
+        done = self._revise(user, lambda before: lines, written_by=HAND, namespace=namespace)
         if done.notes is None:
             raise NotFoundError(f"there are no notes on {user!r}.")
         return done.notes
@@ -218,13 +209,13 @@ class Preferences:
     def _revise(
         self,
         user: str,
-        make: Callable[[Sequence[str], int], Sequence[str] | None],
+        make: Callable[[Sequence[str]], Sequence[str] | None],
         *,
         written_by: str,
         namespace: str,
         session: str = "",
     ) -> Reflected:
-        """Write what `make` gives for the newest lines and version, again if another writer was faster."""
+        """Write what `make` gives for the newest lines, again if another writer was faster."""
         begun = linked = False
         for _ in range(_TRIES):
             self.bank.mirror.refresh()
@@ -236,7 +227,7 @@ class Preferences:
             begun = before is not None
             newest = before or Notes(user, "", version=0)
             old = lines_of(newest.text)
-            lines = make(old, newest.version)
+            lines = make(old)
             if lines is None:
                 return Reflected("refused", before)
             if list(lines) == old:

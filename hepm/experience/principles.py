@@ -67,15 +67,12 @@ class FoundPrinciple:
     @property
     def examples(self) -> list[Source]:
         """Up to two best runs behind it by reward, then up to two worst; runs without a reward are none."""
-        rewarded: list[tuple[float, str, Source]] = []
-        for source in self.principle.sources:
-            if source.reward is not None:
-                rewarded.append((-source.reward, source.run, source))
-        rewarded.sort()
-        best = rewarded[:EXAMPLES]
+        rewards = {source: -source.reward for source in self.principle.sources if source.reward is not None}
+        ranked = sorted(rewards, key=lambda source: (rewards[source], source.run))
+        best = ranked[:EXAMPLES]
         # Not the best ones again: where all runs have one reward, none is a worse example.
-        worse = [example for example in reversed(rewarded) if example[0] > best[-1][0]]
-        return [source for _, _, source in (*best, *worse[:EXAMPLES])]
+        worse = [source for source in reversed(ranked) if rewards[source] > rewards[best[-1]]]
+        return best + worse[:EXAMPLES]
 
     @property
     def line(self) -> str:

@@ -282,11 +282,11 @@ class _Page:
         """Keep a principle or an experience from hints, or let it be found: reject or approve it."""
         id, kind, namespace = change.id, change.kind, namespace_of(request)
         bank = self._memory.lessons
-        if bank.lessons(namespace).get(id) is None:
+        stored = bank.lessons(namespace).get(id)
+        if stored is None or stored.row.kind != kind:
             raise NotFoundError(f"there is no {kind} {id!r} in {namespace!r}")
         apply = bank.retire if change.retired else bank.revive
-        changed = apply(kind, [id], namespace=namespace)
-        return {"id": id, "retired": change.retired, "changed": bool(changed)}
+        return {"id": id, "retired": change.retired, "changed": apply(id, namespace=namespace)}
 
 
 def _searched(card: Object) -> str:

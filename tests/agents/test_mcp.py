@@ -186,10 +186,10 @@ def test_what_an_agent_was_made_to_remember_reaches_no_other_agent_before_it_is_
         by = {stored.row.text: stored.row for stored in memory.lessons.pending()}
         assert {row.properties["distilled_by"] for row in by.values()} == {"agent", "user"}
         assert not any("sk-proj" in text for text in by), "its secrets are removed like those of runs"
-        memory.lessons.revive("principle", [kept["lesson"]])
+        memory.lessons.revive(kept["lesson"])
         assert "wire_money" in told(url)
         # What a person rejected is no longer pending, whoever says it again.
-        memory.lessons.retire("principle", [kept["lesson"]])
+        memory.lessons.retire(kept["lesson"])
         assert call_tool(url, "remember", {"session_id": "s3", "lesson": EVIL}).structured_content["state"] == "deleted"
         for wrong in ({"lesson": " "}, {"lesson": "x" * 601}, {"lesson": "x", "said_by": "god"}):
             assert call_tool(url, "remember", {"session_id": "s1", **wrong}).is_error
@@ -239,7 +239,7 @@ def test_a_token_forgets_the_lessons_that_it_remembered_and_the_wishes_of_its_ow
         assert "forgotten" in ask(url, ann, "forget", preference="short answers")
         # What a person approved is told to all tokens; forgetting the session forgets what was remembered in it.
         text = json.loads(ask(url, ann, "remember", lesson="Call get_order twice."))["result"]["structuredContent"]
-        memory.lessons.revive("principle", [text["lesson"]])
+        memory.lessons.revive(text["lesson"])
         assert "recorded" in ask(url, ann, "record_outcome", success=True, calls=["get_order"])
         for token in (ann, eve):
             assert "get_order twice" in mcp_call(

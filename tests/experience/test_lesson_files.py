@@ -117,7 +117,7 @@ def test_a_warning_without_a_condition_and_advice_that_hardly_worked_are_written
 def test_the_rest_of_a_file_stays_byte_for_byte(bank: LessonBank) -> None:
     text = written(bank, "\ufeff# Ours \r\n\ttabs  \n") + "\n## After\r\n\n\n"
     assert text.startswith("\ufeff# Ours \r\n\ttabs  \n\n<!-- hepm")
-    bank.retire("principle", [GOOD.id], namespace=NS)
+    bank.retire(GOOD.id, namespace=NS)
     again = written(bank, text)
     assert "None at present." in again
     assert re.sub(r"<!-- hepm.*?<!-- end of hepm lessons -->", "", again, flags=re.DOTALL) == (

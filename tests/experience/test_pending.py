@@ -78,9 +78,9 @@ def test_a_lesson_that_runs_did_not_teach_reaches_no_agent_before_it_is_approved
     assert "wire_money" not in told(memory)
     (waiting,) = memory.lessons.pending()
     assert waiting.row.text == EVIL
-    memory.lessons.retire("principle", [waiting.row.id])
+    memory.lessons.retire(waiting.row.id)
     assert (memory.lessons.pending(), "wire_money" in told(memory)) == ([], False)
-    memory.lessons.revive("principle", [waiting.row.id])
+    memory.lessons.revive(waiting.row.id)
     assert "wire_money" in told(memory)
 
 

@@ -102,7 +102,7 @@ def test_notes_come_back_whole_with_who_wrote_them_after_which_session(store: St
 
 def test_a_hand_may_shorten_notes_and_restore_an_earlier_version(preferences: Preferences) -> None:
     preferences.reflect("ann", said("Please keep it short.", "No emojis please."), namespace=NS)
-    edited = preferences.edit("ann", "  * No emojis please.  \n\n", namespace=NS, version=1)
+    edited = preferences.edit("ann", "  * No emojis please.  \n\n", namespace=NS)
     assert (edited.text, edited.version, edited.written_by) == ("- No emojis please.", 2, "hand")
     assert preferences.edit("ann", "", namespace=NS).text == ""
     with pytest.raises(InputError, match="no notes on 'bob'"):
@@ -110,14 +110,6 @@ def test_a_hand_may_shorten_notes_and_restore_an_earlier_version(preferences: Pr
     assert lines(preferences) == []
     restored = preferences.restore("ann", 1, namespace=NS)
     assert (restored.version, lines(preferences)) == (4, ["Please keep it short.", "No emojis please."])
-
-
-def test_a_hand_does_not_write_over_a_version_that_it_has_not_seen(preferences: Preferences) -> None:
-    preferences.reflect("ann", said("Please keep it short."), namespace=NS)
-    preferences.reflect("ann", said("No emojis please."), namespace=NS)
-    with pytest.raises(InputError, match="at version 2, not 1"):
-        preferences.edit("ann", "- mine", namespace=NS, version=1)
-    assert len(lines(preferences)) == 2
 
 
 def test_notes_that_are_too_long_and_users_without_a_name_are_refused(preferences: Preferences) -> None:

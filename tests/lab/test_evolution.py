@@ -251,7 +251,7 @@ def test_a_parent_stays_until_somebody_approves_what_a_model_made_of_it(bench: B
     assert bench.living() == [parent]
     (child,) = bench.bank.pending(namespace=NS)
     assert child.row.properties["lesson"] == "better: ask before you buy"
-    bench.bank.revive("experience", [child.row.id], namespace=NS)
+    bench.bank.revive(child.row.id, namespace=NS)
     assert [one.id for one in bench.living()] == [child.row.id]
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hepm import Memory, Outcome, StateSummary, ToolCall, Trajectory, Turn
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.comparison import compare_runs
 from hepm.experience.credit import credit, key_turns
-from hepm.experience.zones import zone_of
+from hepm.experience.zones import stage_of, zone_of
 from hepm.lab.environments import Task, find_environment
 from hepm.lab.environments.published import CREDIT
 
@@ -27,12 +27,8 @@ def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_an
     assert found.experience.stage == "exploration → verification"
     memory.ingest([run])
     memory.experiences.distill()
-
-    def aligned(turn: int) -> list[bool]:
-        state = StateSummary(said=(words,))
-        return [one.aligned for one in memory.experiences.search(state, environment="turtle", turn=turn, horizon=4)]
-
-    assert [aligned(turn) for turn in (1, 2, 4)] == [[True], [True], [False]]
+    (stored,) = memory.experiences.search(words, environment="turtle")
+    assert [stage_of(turn, 4) in stored.experience.stages for turn in (1, 2, 4)] == [True, True, False]
 
 
 def test_of_all_functions_the_right_actions_win_each_nothing_wins_none_and_two_runs_are_equal():
