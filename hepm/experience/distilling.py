@@ -21,8 +21,8 @@ _STORED_AT_ONCE: Final = 64  # tasks, or runs that a model answered
 class Distilled(NamedTuple):
     """What some runs taught; why others failed, by run; and how many were left out as the budget was spent."""
 
-    lessons: tuple[Lesson, ...]
-    runs: Ids
+    lessons: tuple[Lesson, ...] = ()
+    runs: Ids = ()
     failed: tuple[tuple[str, str], ...] = ()
     unasked: int = 0
 

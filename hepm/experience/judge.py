@@ -7,10 +7,10 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from hepm.errors import BudgetSpentError
+from hepm.errors import BudgetSpentError, LlmError
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.ingest.outcome import RunVerdict
-from hepm.llm import Answered, Client, Message, Question
+from hepm.llm import Client, Message, Question
 from hepm.types import Trajectory
 
 BY_JUDGE: Final = "judge"
@@ -51,32 +51,28 @@ class OutcomeJudge:
             EndpointRefusedError: the model refuses every request.
             BudgetSpentError: the budget has no room for the next run.
         """
-        asked: dict[str, Trajectory] = {}
         spent: BudgetSpentError | None = None
 
-        def questions() -> Iterator[Question[str]]:
+        def questions() -> Iterator[tuple[Trajectory, Question[str]]]:
             for run in runs:
                 if spent is not None:
                     return
                 if run.steps:
-                    asked[run.id] = run
-                    yield _question(run)
+                    yield run, _question(run)
 
-        for result in self.client.ask_all(questions(), concurrency=self.concurrency):
-            # Answers come in any order, and a run is kept only until its own.
-            run = asked.pop(result.question.subject)
-            if isinstance(result, Answered):
+        for run, answer in self.client.ask_all(questions(), concurrency=self.concurrency):
+            if isinstance(answer, BudgetSpentError):
+                # No further question is read; the answers under way still come, and are paid for.
+                spent = answer
+            elif isinstance(answer, LlmError):
+                yield RunVerdict(run, None, self.name, str(answer))
+            else:
                 # "Yes.", "no, since …"; any other word is no verdict.
-                word = _WORD.match(result.value)
+                word = _WORD.match(answer)
                 success = None
                 if word is not None:
                     success = word[1].lower() == "yes"
                 yield RunVerdict(run, success, self.name)
-            elif isinstance(result.error, BudgetSpentError):
-                # No further question is read; the answers under way still come, and are paid for.
-                spent = result.error
-            else:
-                yield RunVerdict(run, None, self.name, str(result.error))
         if spent is not None:
             raise spent
 

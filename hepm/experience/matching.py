@@ -17,11 +17,12 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from hepm.errors import LlmError
 from hepm.experience.distilling import Matches
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle
 from hepm.graph.rows import Float32Array
-from hepm.llm import Answered, Client, Message, Question
+from hepm.llm import Client, Message, Question
 from hepm.text import quoted
 
 SIMILARITY: Final = 0.85
@@ -86,23 +87,14 @@ class ModelJudge:
 
     def __call__(self, pairs: Sequence[Pair]) -> Sequence[bool | str]:
         """A verdict on each pair; EndpointRefusedError if the model refuses every request."""
-        questions = list(map(_question, pairs))
-        answers: dict[Question[Sameness] | None, bool | str] = {}
-        # Two pairs may be one question: it is asked once.
-        distinct = dict.fromkeys(filter(None, questions))
-        for result in self.client.ask_all(distinct, concurrency=self.concurrency):
-            if isinstance(result, Answered):
-                answers[result.question] = result.value.same
-            else:
-                answers[result.question] = str(result.error)
-        literal = zip(questions, judge_literally(pairs), strict=True)
-        return [answers.get(question, verdict) for question, verdict in literal]
+        verdicts = list(judge_literally(pairs))
+        questions = [(place, _question(pair)) for place, pair in enumerate(pairs) if not verdicts[place]]
+        for place, answer in self.client.ask_all(questions, concurrency=self.concurrency):
+            verdicts[place] = str(answer) if isinstance(answer, LlmError) else answer.same
+        return verdicts
 
 
-def _question(pair: Pair) -> Question[Sameness] | None:
-    """None if words decide."""
-    if literally_same(*pair):
-        return None
+def _question(pair: Pair) -> Question[Sameness]:
     # In one order whichever of the two is new, so that a pair has one answer.
     first, second = sorted(pair, key=lambda principle: principle.id)
     task = _TASK.format(a=quoted(first.text, SENTENCE_CHARS), b=quoted(second.text, SENTENCE_CHARS))

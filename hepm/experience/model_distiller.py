@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass, field, replace
 from itertools import product
 from typing import Final, TypeAlias
 
-from hepm.errors import BudgetSpentError
+from hepm.errors import BudgetSpentError, LlmError
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
@@ -22,7 +22,7 @@ from hepm.experience.lessons import COUNTED_ALONE, Lesson, Principle
 from hepm.experience.transcript import Move, plain, situation_text, within
 from hepm.graph.lessons.rows import Kind, Triple, next_calls
 from hepm.ingest.transitions import without_hints
-from hepm.llm import Answered, Client, Message, Question
+from hepm.llm import Client, Message, Question
 from hepm.text import quoted
 from hepm.types import START, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
@@ -111,28 +111,21 @@ class ModelDistiller:
 
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
         """What each wanted run taught, as the answers come; EndpointRefusedError if the model refuses every request."""
-        comparisons: dict[str, RunComparison] = {}
-        questions = self._questions(tasks, comparisons)
-        for result in self.client.ask_all(questions, concurrency=self.concurrency):
-            # Answers come in any order: the subject says of which run.
-            run = result.question.subject
-            comparison = comparisons.pop(run)
-            if isinstance(result, Answered):
-                yield Distilled((_lesson(comparison, result.value, self.name),), (run,))
-            elif isinstance(result.error, BudgetSpentError):
-                yield Distilled((), (), unasked=1)
+        for comparison, answer in self.client.ask_all(self._questions(tasks), concurrency=self.concurrency):
+            run = comparison.run.id
+            if isinstance(answer, BudgetSpentError):
+                yield Distilled(unasked=1)
+            elif isinstance(answer, LlmError):
+                yield Distilled(failed=((run, str(answer)),))
             else:
-                yield Distilled((), (), failed=((run, str(result.error)),))
+                yield Distilled((_lesson(comparison, answer, self.name),), (run,))
 
-    def _questions(
-        self, tasks: Iterable[TaskRuns], comparisons: dict[str, RunComparison]
-    ) -> Iterator[Question[Written]]:
-        """One question a run, which is put into `comparisons`; runs in which the agent had no turn are left out."""
+    def _questions(self, tasks: Iterable[TaskRuns]) -> Iterator[tuple[RunComparison, Question[Written]]]:
+        """One question a run; runs in which the agent had no turn are left out."""
         for task in tasks:
             for comparison in compare_runs(task.runs, self.methods):
                 if comparison.run.id in task.wanted:
-                    comparisons[comparison.run.id] = comparison
-                    yield _question(comparison, self.kind)
+                    yield comparison, _question(comparison, self.kind)
 
 
 def _question(comparison: RunComparison, kind: Kind) -> Question[Written]:

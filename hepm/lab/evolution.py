@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
 
-from hepm.errors import BudgetSpentError, InputError
+from hepm.errors import BudgetSpentError, InputError, LlmError
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
 from hepm.experience.transcript import listed
@@ -28,8 +28,7 @@ from hepm.lab.operators import (
     question,
     reworded,
 )
-from hepm.llm import Answered, Client, Question
-from hepm.llm.client import AnswerOrFailure
+from hepm.llm import Client, Question
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 ITERATIONS: Final = 5
@@ -238,9 +237,9 @@ class Evolution:
                 steps.append(EvolutionStep(iteration, operator, of, why, "nothing"))
         questions = [self._question(step, temperature) for step in steps]
         # Answers come in any order.
-        answers = {answer.question: answer for answer in model.ask_all(questions)}
-        for step, question_of_step in zip(steps, questions, strict=True):
-            self._plan.append(self._ended(step, answers[question_of_step], model.endpoint.model))
+        answers = dict(model.ask_all(enumerate(questions)))
+        for place, step in enumerate(steps):
+            self._plan.append(self._ended(step, answers[place], model.endpoint.model))
 
     def why_generalise(self, member: Member) -> str:
         """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
@@ -282,12 +281,12 @@ class Evolution:
                 shown[success] = self._bank.runs(runs, namespace=self._namespace)
         return question(step.operator, [self.members[id] for id in step.of], shown, temperature=temperature)
 
-    def _ended(self, step: EvolutionStep, answer: AnswerOrFailure[RewordedExperience], model: str) -> EvolutionStep:
+    def _ended(self, step: EvolutionStep, answer: RewordedExperience | LlmError, model: str) -> EvolutionStep:
         """The step with its child, which takes the place of its parent; or with the reason why there is none."""
-        if not isinstance(answer, Answered):
-            spent = isinstance(answer.error, BudgetSpentError)
-            return replace(step, became="unasked" if spent else "failed", note=str(answer.error))
-        child = reworded(step.operator, [self.members[id] for id in step.of], answer.value, model)
+        if isinstance(answer, LlmError):
+            spent = isinstance(answer, BudgetSpentError)
+            return replace(step, became="unasked" if spent else "failed", note=str(answer))
+        child = reworded(step.operator, [self.members[id] for id in step.of], answer, model)
         if isinstance(child, str):
             return replace(step, became="failed", note=child)
         if child.id in self._seq or child.id in self._children:

@@ -1,16 +1,14 @@
 """A client for any OpenAI-compatible chat endpoint. Extra: hepm[llm]. It loads openai and pydantic when used."""
 
-from hepm.llm.client import Answered, Client, Failed
+from hepm.llm.client import Client
 from hepm.llm.endpoint import Endpoint
 from hepm.llm.question import MemoryLedger, Message, OfferedTool, PaidAnswer, Question, ToolsCalled
 from hepm.llm.usage import Budget, Prices, Usage
 
 __all__ = [
-    "Answered",
     "Budget",
     "Client",
     "Endpoint",
-    "Failed",
     "MemoryLedger",
     "Message",
     "OfferedTool",

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.llm.endpoint import OPENAI_URL, RETRIES, Endpoint, complaint
@@ -20,32 +20,13 @@ from hepm.llm.usage import Budget, Prices, Usage, estimate_tokens
 from hepm.types import Object
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
+K = TypeVar("K")
 
 _LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens"})
 _CUT: Final = {
     "content_filter": "the provider's content filter held the answer back",
     "length": "the answer was cut off at its limit of tokens: ask with more max_output_tokens",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Answered(Generic[T_co]):
-    """A question with its answer."""
-
-    question: Question[T_co]
-    value: T_co
-
-
-@dataclass(frozen=True, slots=True)
-class Failed(Generic[T_co]):
-    """A question without an answer; the error is a `BudgetSpentError` if it was not asked."""
-
-    question: Question[T_co]
-    error: LlmError
-
-
-AnswerOrFailure: TypeAlias = Answered[T_co] | Failed[T_co]
 
 
 class Client:
@@ -103,23 +84,32 @@ class Client:
             EndpointError: none came.
             BudgetSpentError: the budget has no room for it.
         """
-        result = self._result(question)
-        if isinstance(result, Failed):
-            raise result.error
-        return result.value
+        answer = self._answer(question)
+        if isinstance(answer, LlmError):
+            raise answer
+        return answer
 
-    def ask_all(self, questions: Iterable[Question[T]], *, concurrency: int = 4) -> Generator[AnswerOrFailure[T]]:
-        """The result of each question, as they finish; EndpointRefusedError if the endpoint will answer none.
+    def ask_all(
+        self, questions: Iterable[tuple[K, Question[T]]], *, concurrency: int = 4
+    ) -> Generator[tuple[K, T | LlmError]]:
+        """What each question is about, as given with it, and its answer, or why there is none; as they finish.
 
         Questions are read one by one, and may be endless. Leaving early, by `break` or Ctrl-C, waits for the questions
         under way, keeps their answers, and asks no further one.
+
+        Raises:
+            EndpointRefusedError: the endpoint will answer none.
         """
         if concurrency < 1:
             raise InputError(f"concurrency is {concurrency}: it must be 1 or more.")
-        running: set[Future[AnswerOrFailure[T]]] = set()
+
+        def asked(about: K, question: Question[T]) -> tuple[K, T | LlmError]:
+            return about, self._answer(question)
+
+        running: set[Future[tuple[K, T | LlmError]]] = set()
         with ThreadPoolExecutor(concurrency, thread_name_prefix="hepm-llm") as pool:
-            for question in questions:
-                running.add(pool.submit(self._result, question))
+            for about, question in questions:
+                running.add(pool.submit(asked, about, question))
                 # Only with all threads busy does it wait, so that no more questions are read than are asked.
                 timeout_s = 0 if len(running) < concurrency else None
                 done, running = wait(running, timeout_s, FIRST_COMPLETED)
@@ -128,8 +118,11 @@ class Client:
             for future in as_completed(running):
                 yield future.result()
 
-    def _result(self, question: Question[T]) -> AnswerOrFailure[T]:
-        """Find the answer, or ask. Of equal questions one is asked, so that what was kept is what was used."""
+    def _answer(self, question: Question[T]) -> T | LlmError:
+        """Find the answer, or ask; a BudgetSpentError if it was not asked.
+
+        Of equal questions one is asked, so that what was kept is what was used.
+        """
         key = question.key(self.endpoint.model)
         with self._lock:
             asking = self._asking[key]
@@ -139,18 +132,18 @@ class Client:
             if paid:
                 # A ValueError: its check has become stricter since.
                 with suppress(ValueError):
-                    answered = Answered(question, question.read(paid.text))
+                    answer = question.read(paid.text)
                     self.budget.add_paid_before()
-                    return answered
+                    return answer
             try:
                 value, paid = self._ask(question)
             except EndpointRefusedError:  # it will answer no other question either
                 raise
             except LlmError as error:
-                return Failed(question, error)
+                return error
             with self._lock:
                 self._ledger.put(key, paid)
-            return Answered(question, value)
+            return value
 
     def _ask(self, question: Question[T]) -> tuple[T, PaidAnswer]:
         text, used = self._exchange(question, question.messages, schema_shown=False)

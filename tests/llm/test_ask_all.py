@@ -9,14 +9,14 @@ from itertools import count
 
 import pytest
 
-from hepm.errors import AnswerError, BudgetSpentError
-from hepm.llm import Answered, Budget, Client, Failed, MemoryLedger, PaidAnswer, Prices, Question, Usage
+from hepm.errors import AnswerError, BudgetSpentError, LlmError
+from hepm.llm import Budget, Client, MemoryLedger, PaidAnswer, Prices, Question, Usage
 from tests.llm.conftest import LESSON, lesson_question, text_question
 from tests.loopback import Loopback, Reply, Request, completion, cut_off, error, refused
 
 
-def questions(number: int) -> list[Question[str]]:
-    return [text_question(f"run-{place}") for place in range(number)]
+def questions(number: int) -> list[tuple[str, Question[str]]]:
+    return [(f"run-{place}", text_question(f"run-{place}")) for place in range(number)]
 
 
 def wait_until(true: Callable[[], bool], timeout_s: float = 120) -> None:
@@ -35,18 +35,18 @@ def test_a_question_that_fails_does_not_keep_the_others_from_their_answers(serve
         return refused() if "run-1" in request.said else error(400, "odd") if "run-2" in request.said else completion()
 
     server.script = script
-    results = {one.question.subject: one for one in client.ask_all(questions(4))}
-    failed = {name: one.error for name, one in results.items() if isinstance(one, Failed)}
+    results = dict(client.ask_all(questions(4)))
+    failed = {name: one for name, one in results.items() if isinstance(one, LlmError)}
     assert sorted(failed) == ["run-1", "run-2"]
     assert isinstance(failed["run-1"], AnswerError)
-    assert isinstance(results["run-3"], Answered)
+    assert results["run-3"] == "ok"
 
 
 def test_endless_questions_are_taken_only_as_answers_are_wanted(server: Loopback, client: Client):
     taken = count()
-    endless = (text_question(f"run-{next(taken)}") for _ in iter(int, 1))
+    endless = ((None, text_question(f"run-{next(taken)}")) for _ in iter(int, 1))
     answers = client.ask_all(endless, concurrency=3)
-    assert [isinstance(next(answers), Answered) for _ in range(5)] == [True] * 5
+    assert [next(answers) for _ in range(5)] == [(None, "ok")] * 5
     answers.close()
     assert next(taken) <= 5 + 3 + 1
 
@@ -61,8 +61,8 @@ def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(se
         return completion().after(0.3)
 
     server.script = script
-    for result in client.ask_all(questions(20), concurrency=3):
-        assert result.question.subject == "run-0"
+    for about, _ in client.ask_all(questions(20), concurrency=3):
+        assert about == "run-0"
         first_came.set()
         break
     wait_until(lambda: not own_threads())
@@ -88,7 +88,7 @@ def test_a_ledger_that_cannot_write_stops_everything(server: Loopback, open_clie
 
 def test_what_the_budget_has_no_room_for_is_unasked_and_no_error(server: Loopback, open_client: Callable[..., Client]):
     results = list(open_client(budget=Budget(calls=3)).ask_all(questions(8), concurrency=4))
-    unasked = [one.error for one in results if isinstance(one, Failed) and isinstance(one.error, BudgetSpentError)]
+    unasked = [one for _, one in results if isinstance(one, BudgetSpentError)]
     assert (len(unasked), len(results), len(server.requests)) == (5, 8, 3)
     assert str(unasked[0]) == "the budget of 3 calls is spent"
 
@@ -103,17 +103,17 @@ def test_a_budget_of_tokens_is_not_overrun_by_what_runs_side_by_side(
     budget = Budget(tokens=1_000)
     client = open_client(budget=budget)
     asked = [text_question(f"run-{place}", max_output_tokens=150) for place in range(10, 40)]
-    results = list(client.ask_all(asked, concurrency=concurrency))
+    results = list(client.ask_all(enumerate(asked), concurrency=concurrency))
     assert client.budget.used.tokens <= 1_000
-    assert sum(isinstance(one, Answered) for one in results) == 1_000 // (each + 150)
+    assert sum(one == "x" for _, one in results) == 1_000 // (each + 150)
     assert budget.used.tokens == client.budget.used.tokens
 
 
 def test_a_repair_beyond_the_budget_is_not_begun(server: Loopback, open_client: Callable[..., Client]):
     server.script = lambda _: completion("?")
-    [result] = open_client(budget=Budget(calls=1)).ask_all([lesson_question()])
-    assert isinstance(result, Failed)
-    assert "the budget of 1 call is spent" in str(result.error)
+    [(_, result)] = open_client(budget=Budget(calls=1)).ask_all([(None, lesson_question())])
+    assert isinstance(result, LlmError)
+    assert "the budget of 1 call is spent" in str(result)
     assert len(server.requests) == 1
 
 
@@ -126,7 +126,7 @@ def test_the_budget_counts_tokens_calls_and_cost(server: Loopback, open_client: 
     client.ask(text_question("run-1"))
     client.ask(text_question("run-1"))
     client.ask(text_question("run-2", step="judge"))
-    list(client.ask_all([text_question("run-3")]))
+    list(client.ask_all([(None, text_question("run-3"))]))
     total = client.budget.used
     # 610 fresh at $2, 400 cached at $0.50 and 101 out at $10 a million; the refusal took 10 in and 5 out.
     assert total.cost_usd == pytest.approx((610 * 2 + 400 * 0.5 + 101 * 10 + 10 * 2 + 5 * 10) / 1e6)
