@@ -22,8 +22,8 @@ def hints(*tools: str) -> list[Hint]:
     return [Hint(tuple(letters)) for letters in tools]
 
 
-def fork(better: str, chosen: str) -> RunDivergence:
-    return RunDivergence(1, frozenset(better), frozenset(chosen))
+def fork(better: str, chosen: str, after: str = "a") -> RunDivergence:
+    return RunDivergence(1, frozenset(better), frozenset(chosen), after=frozenset(after))
 
 
 def test_a_divergence_is_the_first_turn_that_differs() -> None:
@@ -34,7 +34,7 @@ def test_a_divergence_is_the_first_turn_that_differs() -> None:
 
 def test_calls_of_one_turn_have_no_order() -> None:
     (found,) = find_divergences([good("g", "a+b", "c"), bad("f", "b+a", "d")])
-    assert found.forks == [fork("c", "d")]
+    assert found.forks == [fork("c", "d", "ab")]
 
 
 def test_the_run_that_was_followed_longest_is_the_one_that_is_left() -> None:

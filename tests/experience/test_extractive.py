@@ -38,7 +38,7 @@ def test_a_failure_learns_where_successful_runs_went_another_way() -> None:
     assert found.lesson == (
         "After look, runs of this task that succeeded called modify; this one, which failed, called cancel."
     )
-    assert (found.zone, found.reward, found.tools[:3]) == ("warning", 0.0, ("modify", "cancel", "look"))
+    assert (found.zone, found.reward, found.tools[:3]) == ("warning", 0.0, ("cancel", "modify", "look"))
 
 
 def test_a_call_that_failed_is_not_why_a_run_succeeded() -> None:
