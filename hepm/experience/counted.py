@@ -7,7 +7,7 @@ What to call next are the rules of the evidence (`hepm.evidence.rules`), recipes
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final
@@ -52,15 +52,8 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     """
     # Before the runs are read: what comes while they are counted is counted next time.
     labelled = _labelled(bank, namespace)
-    taught = _taught(bank, bank.rules(namespace, anew=anew), namespace)
-    known = {stored.row.id: stored.row for stored in bank.list("principle", namespace=namespace, retired=True)}
-    stale = _untaught(bank, known.values(), taught, namespace)
-    unlink: dict[str, set[str]] = {}
-    for id in taught.keys() & known.keys():
-        gone = known[id].run_ids - taught[id].run_ids
-        if gone:
-            unlink[id] = gone
-    change = LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED), unlink=unlink)
+    known, taught, stale = _count(bank, bank.rules(namespace, anew=anew), namespace)
+    change = LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED))
     bank.change(change, namespace=namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
     return DistillReport(runs=labelled, new=len(taught.keys() - known), retired=len(stale))
@@ -72,17 +65,34 @@ def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namesp
     Args:
         rules: Of runs of any task, as they are counted now.
     """
-    taught = _taught(bank, rules, namespace)
-    known = bank.list("principle", namespace=namespace, retired=True)
-    stale = _untaught(bank, [stored.row for stored in known], taught, namespace)
+    known, taught, stale = _count(bank, rules, namespace)
     principles: list[StoredLesson] = []
-    for stored in known:
-        row = taught.pop(stored.row.id, stored.row)
+    for id, stored in known.items():
+        row = taught.pop(id, stored.row)
         # As a change of the store does, which revives what was outdated, and approves what counting finds, too.
-        if stored.row.retired in ("", PENDING, OUTDATED) and not row.is_retired and row.id not in stale:
+        if stored.row.retired in ("", PENDING, OUTDATED) and not row.is_retired and id not in stale:
             principles.append(stored._replace(row=row))
     bank.lessons(namespace).note_teachers(list(taught.values()))
     return [*principles, *(StoredLesson(LAST_ROW, row, row.prior, None) for row in taught.values())]
+
+
+def _count(
+    bank: LessonBank, rules: Iterable[ToolRule], namespace: str
+) -> tuple[dict[str, StoredLesson], dict[str, LessonRow], set[str]]:
+    """By id, the stored principles and what the runs teach; and of the former those that they no longer teach."""
+    costly = sorted(rules, key=lambda rule: -rule.lost.number)[:MOST_RULES]
+    recipes = recipes_by_project(runs_to_count(bank, namespace))
+    counted = chain(recipes, _as_recorded(next_tools(costly), bank, namespace))
+    taught = {principle.id: principle.row() for principle in counted}
+    known = {stored.row.id: stored for stored in bank.list("principle", namespace=namespace, retired=True)}
+    found: list[LessonRow] = []
+    for id in known.keys() - taught:
+        row = known[id].row
+        if row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE:
+            found.append(row)
+    # An imported one is of runs that are not here: these runs say nothing of it.
+    here = bank.outcomes(list(chain.from_iterable(row.run_ids for row in found)), namespace=namespace).keys()
+    return known, taught, {row.id for row in found if not here.isdisjoint(row.run_ids)}
 
 
 def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
@@ -90,27 +100,6 @@ def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
     latest = bank.store.latest_runs(namespace=namespace, before=LAST_ROW, most=MOST_RUNS)
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
     return sorted(runs, key=lambda run: (run.ended_at or 0.0, run.id))
-
-
-def _taught(bank: LessonBank, rules: Iterable[ToolRule], namespace: str) -> dict[str, LessonRow]:
-    """What the runs teach, by id."""
-    costly = sorted(rules, key=lambda rule: -rule.lost.number)[:MOST_RULES]
-    recipes = recipes_by_project(runs_to_count(bank, namespace))
-    taught: dict[str, LessonRow] = {}
-    for principle in chain(recipes, _as_recorded(next_tools(costly), bank, namespace)):
-        taught[principle.id] = principle.row()
-    return taught
-
-
-def _untaught(bank: LessonBank, known: Iterable[LessonRow], taught: Container[str], namespace: str) -> set[str]:
-    """Ids of the live lessons that counting found, and that the runs no longer teach."""
-    found: list[LessonRow] = []
-    for row in known:
-        if row.id not in taught and row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE:
-            found.append(row)
-    # An imported one is of runs that are not here: these runs say nothing of it.
-    here = bank.outcomes(list(chain.from_iterable(row.run_ids for row in found)), namespace=namespace).keys()
-    return {row.id for row in found if not here.isdisjoint(row.run_ids)}
 
 
 def _labelled(bank: LessonBank, namespace: str) -> int:

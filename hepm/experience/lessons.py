@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import ALWAYS, Conditions
 from hepm.graph.delta import state_key
-from hepm.graph.lessons.rows import LessonRow, Parent, Source, StoredLesson, Triple
+from hepm.graph.lessons.rows import Kind, LessonRow, Parent, Source, StoredLesson, Triple
 from hepm.text import count_of
 from hepm.types import ToolName
 
@@ -51,6 +51,7 @@ class Taught:
     sources: tuple[Source, ...] = ()
     tools: tuple[ToolName, ...] = ()
     triples: tuple[Triple, ...] = ()  # experiences have none
+    parents: tuple[Parent, ...] = ()
     conditions: Conditions = ALWAYS
     distilled_by: str = EXTRACTIVE
     tried: int = 0
@@ -107,20 +108,28 @@ class Taught:
             return self.sentence
         return f"{when[0].upper()}{when[1:]}: {self.sentence}"
 
-    def _record(self, own: Sequence[str]) -> dict[str, Any]:
-        """What a row keeps of it but its words."""
+    def _row(self, kind: Kind, text: str, own: Sequence[str]) -> LessonRow:
+        """The row that stores keep; `own` are the fields that are properties, apart from the conditions."""
         properties = {name: getattr(self, name) for name in own} | self.conditions.record
-        return {"id": self.id, "properties": properties, "sources": self.sources, "tools": self.tools}
+        return LessonRow(
+            kind,
+            self.id,
+            text,
+            properties,
+            sources=self.sources,
+            tools=self.tools,
+            parents=self.parents,
+            triples=self.triples,
+        )
 
 
 def _read(row: LessonRow, own: Sequence[str]) -> dict[str, Any]:
     """The fields of a lesson that a row keeps."""
     record = cast("dict[str, Any]", row.properties)
-    fields = {name: record[name] for name in own}
-    return {**fields, "conditions": Conditions.read(record), "sources": row.sources, "tools": row.tools}
+    shared = {name: getattr(row, name) for name in ("sources", "tools", "parents", "triples")}
+    return {**shared, **{name: record[name] for name in own}, "conditions": Conditions.read(record)}
 
 
-# The fields that are properties of a row, apart from the conditions.
 _OF_EXPERIENCE: Final = (
     "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
     "worked",
@@ -145,7 +154,6 @@ class Experience(Taught):
     zone: Zone
     stage: str
     reward: float
-    parents: tuple[Parent, ...] = ()
     generation: int = 0
 
     @property
@@ -174,15 +182,14 @@ class Experience(Taught):
         """The one or two stages of its tag."""
         return tuple(cast("list[Stage]", self.stage.split(" → ")))
 
-    def row(self, *, made_by: str = "") -> LessonRow:
+    def row(self) -> LessonRow:
         """The row that stores keep."""
-        record = self._record(_OF_EXPERIENCE)
-        return LessonRow("experience", text=self.text, parents=self.parents, made_by=made_by, **record)
+        return self._row("experience", self.text, _OF_EXPERIENCE)
 
     @classmethod
     def of(cls, row: LessonRow) -> Experience:
         """The experience in a row."""
-        return cls(parents=row.parents, **_read(row, _OF_EXPERIENCE))
+        return cls(**_read(row, _OF_EXPERIENCE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +216,12 @@ class Principle(Taught):
 
     def row(self) -> LessonRow:
         """The row that stores keep."""
-        return LessonRow("principle", text=self.text, triples=self.triples, **self._record(_OF_PRINCIPLE))
+        return self._row("principle", self.text, _OF_PRINCIPLE)
 
     @classmethod
     def of(cls, row: LessonRow) -> Principle:
         """The principle in a row."""
-        return cls(text=row.text, triples=row.triples, **_read(row, _OF_PRINCIPLE))
+        return cls(text=row.text, **_read(row, _OF_PRINCIPLE))
 
 
 Lesson: TypeAlias = Principle | Experience

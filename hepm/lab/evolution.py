@@ -178,7 +178,7 @@ class Evolution:
         return EvolutionReport(id, tuple(self._plan))
 
     def _store(self, id: str) -> None:
-        put = [self._bank.reviewed(child.row(made_by=id)) for child in self._children.values()]
+        put = [self._bank.reviewed(replace(child.row(), made_by=id)) for child in self._children.values()]
         # The parents of a pending child stay until it is approved.
         kept = set[str]().union(*(row.parent_ids for row in put if not row.live))
         retire = {lesson: why for lesson, why in self._retired.items() if lesson not in kept or why == "pruned"}

@@ -464,16 +464,14 @@ def test_lessons_from_a_run_that_the_store_never_held_are_forgotten_by_its_name(
     assert names(filled) == [other.id]
 
 
-def test_runs_that_no_longer_stand_behind_a_lesson_are_unlinked_but_for_the_one_whose_words_it_is_in(
-    filled: Store,
-) -> None:
-    one = experience("words of won", "won")
-    both = replace(one, sources=(Source("won", 1.0), Source("lost", 0.0, words=False)))
-    put(filled, both.row())
-    change = LessonChange(unlink={both.id: {"won", "lost"}, "e-gone": {"won"}})
-    filled.lessons.change(change, {}, namespace=NS)
-    (stored,) = filled.lessons.list(namespace=NS)
-    assert [source.run for source in stored.row.sources] == ["won"]
+def test_behind_a_counted_lesson_stand_the_runs_that_were_counted_last_unless_it_is_imported(filled: Store) -> None:
+    row = replace(principle("Look."), tried=1, sources=(Source("won", 1.0, words=False),)).row()
+    put(filled, row)
+    again = replace(row, sources=(Source("lost", 0.0, words=False),))
+    for imported, runs in ((True, {"won", "lost"}), (False, {"lost"})):
+        filled.lessons.change(LessonChange(put=[again], imported=imported), {}, namespace=NS)
+        (stored,) = filled.lessons.get([row.id], namespace=NS)
+        assert stored.row.run_ids == runs
 
 
 def test_an_outdated_lesson_is_live_again_by_the_runs_that_teach_it_and_not_by_an_import(filled: Store) -> None:

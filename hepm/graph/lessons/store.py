@@ -28,7 +28,7 @@ class LessonStore:
         """Carry out a change; `vectors` maps texts to vectors of `embedder`, and a text without one waits.
 
         A lesson whose id is stored keeps its words, and the runs of both stand behind it; so does its being retired.
-        One that was outdated is live again with these runs alone, unless it is imported.
+        One that was outdated is live again with these runs alone, and a counted one has these alone, unless imported.
 
         Raises:
             EmbedderMismatchError: the store holds another embedder's vectors by now.

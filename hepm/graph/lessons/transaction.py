@@ -35,7 +35,6 @@ class LessonChange:
         put: New lessons, or known ones that further runs taught.
         retire: The reason by id.
         revive, drop: Ids of retired lessons to find again, and of lessons to delete.
-        unlink: By id, runs that no longer stand behind a lesson; a run whose words it is in stays.
         by: The evolution that retires; "" for a hand or a rule.
         imported: The lessons come from another store; this one need not hold their runs.
     """
@@ -44,7 +43,6 @@ class LessonChange:
     retire: Mapping[str, str] | None = None
     revive: Sequence[str] = ()
     drop: Sequence[str] = ()
-    unlink: Mapping[str, Collection[str]] | None = None
     by: str = ""
     imported: bool = False
 
@@ -138,10 +136,7 @@ class LessonTransaction:
         for row in put.values():
             if row.id in known:
                 stored = known[row.id].row
-                former = stored
-                if stored.retired == OUTDATED and row.live and not change.imported:
-                    former = _taught_again(stored)
-                both = _merged(former, row)
+                both = _merged(stored if change.imported else _taught_again(stored, row), row)
                 if both is None:
                     refused.append(row.id)
                 elif both != stored:
@@ -160,14 +155,11 @@ class LessonTransaction:
         return Changed(tuple(new), tuple(merged), tuple(refused))
 
     def _restate(self, change: LessonChange) -> None:
-        """Unlink runs from lessons, retire some and revive others."""
-        retire, unlink = change.retire or {}, change.unlink or {}
+        """Retire some lessons and revive others."""
+        retire = change.retire or {}
         rows: list[LessonRow] = []
-        for lesson, stored in self.get({*retire, *change.revive, *unlink}).items():
+        for lesson, stored in self.get({*retire, *change.revive}).items():
             row = stored.row
-            if lesson in unlink:
-                kept = [source for source in row.sources if source.words or source.run not in unlink[lesson]]
-                row = replace(row, sources=tuple(kept))
             # A retired lesson that comes again may be pending once more.
             if lesson in retire and (retire[lesson] == PENDING or not row.is_retired):
                 row = replace(row, retired=retire[lesson], retired_by=change.by)
@@ -310,10 +302,17 @@ def _each_once(rows: Iterable[LessonRow]) -> dict[str, LessonRow]:
     return by_id
 
 
-def _taught_again(outdated: LessonRow) -> LessonRow:
-    """A lesson that its runs taught no more, live again without them; a run whose words it is in stays."""
-    words = tuple(source for source in outdated.sources if source.words)
-    return replace(outdated, sources=words, retired="", retired_by="")
+def _taught_again(stored: LessonRow, row: LessonRow) -> LessonRow:
+    """A stored lesson before the runs that teach it now are linked: live again, if its runs taught it no more.
+
+    Of counted lessons, and of those, these runs replace the former ones; a run whose words it is in stays.
+    """
+    outdated = stored.retired == OUTDATED and row.live
+    if outdated:
+        stored = replace(stored, retired="", retired_by="")
+    if outdated or row.properties.get("tried"):
+        stored = replace(stored, sources=tuple(source for source in stored.sources if source.words))
+    return stored
 
 
 def _merged(stored: LessonRow, row: LessonRow) -> LessonRow | None:
