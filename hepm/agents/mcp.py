@@ -275,7 +275,7 @@ class _Tools:
         lessons: list[str] = []
         for one in stored:
             if any(triple.predicate == FAILS_AFTER for triple in one.principle.triples):
-                lessons.append(one.line)
+                lessons.append(one.principle.line)
         none = None if failed or lessons else NOTHING
         return FailedTools(failed=failed, lessons=lessons, no_opinion=none)
 

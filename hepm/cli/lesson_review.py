@@ -78,7 +78,7 @@ def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: s
     memory.lessons.change(change, namespace=namespace)
     for id, principle in restated.items():
         memory.lessons.revive(principle.id, namespace=namespace)
-        tell(f"{principle.id} replaces {id}: {principle.text} ({principle.worked} of {principle.tried} runs)")
+        tell(f"{principle.id} replaces {id}: {principle.line}")
 
 
 def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> None:
@@ -92,8 +92,7 @@ def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> 
         for line in _evidence(memory, stored, namespace):
             tell(f"    {line}")
         if stored.row.id in counted:
-            other = counted[stored.row.id]
-            tell(f"    other runs: {other.text} ({other.worked} of {other.tried} worked)")
+            tell(f"    other runs: {counted[stored.row.id].line}")
         if asks and not _decided(memory, stored, f"{number} of {len(waiting)}: {_KEYS} ", namespace):
             return
 

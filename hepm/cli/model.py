@@ -45,12 +45,13 @@ class ModelChoice:
         # `--model ""` turns off the model of HEPM_LLM_MODEL.
         if not self.model:
             return None
+        from hepm.experience.lesson_bank import StoreLedger
         from hepm.llm import Client, Endpoint
 
         own_budget, prices = self.limits(read_config().model.prices)
         client = Client(
             Endpoint.from_environment(model=self.model),
-            ledger=memory.lessons.ledger(about, namespace=namespace),
+            ledger=StoreLedger(memory.store.lessons, namespace, about),
             budget=budget or own_budget,
             prices=prices,
         )

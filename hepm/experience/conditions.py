@@ -128,11 +128,6 @@ class Conditions:
         return not project or not projects or f"{IN_PROJECT}{project}" in projects
 
     @property
-    def checked(self) -> bool:
-        """Whether anything decides but the environment and the last tools."""
-        return bool(self.facts)
-
-    @property
     def when(self) -> str:
         """In a few words: 'when the user says "cancel" and get_order says status is shipped'; "" if it always holds."""
         where = ""

@@ -250,10 +250,6 @@ class LessonBank:
         if answers:
             self.store.lessons.put_answers(answers, namespace=namespace)
 
-    def ledger(self, about: Subject, *, namespace: str = DEFAULT_NAMESPACE) -> StoreLedger:
-        """A ledger for a `hepm.llm.Client`."""
-        return StoreLedger(self.store.lessons, namespace, about)
-
 
 Subject: TypeAlias = Literal["run", "user", "lesson"]
 

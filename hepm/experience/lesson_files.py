@@ -269,7 +269,9 @@ def _line_with_mark(listed: ListedLesson, id: str) -> str:
 
 def line_of(listed: ListedLesson) -> str:
     """Such as "Call get_order before process_return. (9 of 10 runs)", on one line of Markdown."""
-    support = "by hand" if listed.lesson.distilled_by == HAND else listed.lesson.support
+    support = listed.lesson.evidence or listed.lesson.origin
+    if listed.lesson.distilled_by == HAND:
+        support = "by hand"
     evidence = "; ".join(filter(None, (support, listed.stored.row.retired)))
     text = in_markdown(listed.text)
     if evidence:

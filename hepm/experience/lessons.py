@@ -93,18 +93,22 @@ class Taught:
         return f"{self.worked} {runs}"
 
     @property
-    def support(self) -> str:
-        """Its evidence, or else how many runs it is from; "" without any."""
-        if self.evidence or not self.sources:
-            return self.evidence
-        return f"from {count_of(len(self.sources), 'run')}"
+    def origin(self) -> str:
+        """How many runs it is from: "from 3 runs"; "" without any."""
+        return f"from {count_of(len(self.sources), 'run')}" if self.sources else ""
+
+    @property
+    def line(self) -> str:
+        """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
+        support = self.evidence or self.origin
+        return f"{self.in_own_words} ({support})" if support else self.in_own_words
 
     @property
     def in_own_words(self) -> str:
         """As a model or a person wrote it, with its condition, if the words do not name it."""
         when = self.conditions.when
         folded = self.sentence.casefold().replace('"', "'")
-        if not self.conditions.checked or when.casefold().replace('"', "'") in folded:
+        if not self.conditions.facts or when.casefold().replace('"', "'") in folded:
             return self.sentence
         return f"{when[0].upper()}{when[1:]}: {self.sentence}"
 
@@ -327,10 +331,10 @@ class ListedLesson(NamedTuple):
             return (self.lesson.kind,)
         return self.lesson.zone, self.lesson.stage
 
-    def by_support(self) -> tuple[bool, int, float, str]:
-        """Sort key: lessons that prompts show first, then by most runs."""
+    def by_support(self) -> tuple[int, float, str]:
+        """Sort key: by most runs."""
         support = max(len(self.lesson.sources), self.lesson.tried)
-        return bool(self.held_back), -support, -self.stored.uses.score, self.lesson.id
+        return -support, -self.stored.uses.score, self.lesson.id
 
 
 def listed_lessons(lessons: Iterable[StoredLesson]) -> list[ListedLesson]:

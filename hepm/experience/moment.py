@@ -23,7 +23,7 @@ from hepm.graph.lessons.rows import next_calls
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
-from hepm.text import count_of, quoted
+from hepm.text import quoted
 from hepm.types import SAID, START, Facts, StateSummary, Suggestions, ToolName
 
 UNLIKELY: Final = 0.02
@@ -233,10 +233,8 @@ class Moment:
 
     def _line(self, lesson: Lesson) -> LessonLine:
         advice = self.advice_of(lesson)
-        text, evidence, sure = lesson.in_own_words, "", _sureness(lesson)
-        if lesson.run_ids:
-            # A lesson that nothing counts has only the number of its runs.
-            evidence = f"from {count_of(len(lesson.run_ids), 'run')}"
+        # A lesson that nothing counts has only the number of its runs.
+        text, evidence, sure = lesson.in_own_words, lesson.origin, _sureness(lesson)
         if is_recipe(lesson):
             text, evidence, sure = lesson.sentence, lesson.evidence, 1.0
         elif self.as_written:
@@ -274,7 +272,7 @@ def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:
     """Whether the line of suggestions says it already; a condition is more, unless a warning says what failed, too."""
     # A warning says more than the suggestion unless that warns, too.
     better, worse = line.advice
-    if not (better or worse) or (better and line.lesson.conditions.checked and not worse):
+    if not (better or worse) or (better and line.lesson.conditions.facts and not worse):
         return False
     suggested = {suggestion.tool for suggestion in suggestions.ranked}
     warned = {warning.tool for warning in suggestions.warnings}

@@ -74,14 +74,6 @@ class FoundPrinciple:
         worse = [source for source in reversed(ranked) if rewards[source] > rewards[best[-1]]]
         return best + worse[:EXAMPLES]
 
-    @property
-    def line(self) -> str:
-        """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
-        words, support = self.principle.in_own_words, self.principle.support
-        if not support:
-            return words
-        return f"{words} ({support})"
-
 
 @dataclass(frozen=True)
 class Principles:
