@@ -145,7 +145,7 @@ class ClaudeCode:
         served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
         if not served:
             return ""
-        return without_repeats(self._runs.prompt(run, tools=served).text, run.shown_texts)
+        return without_repeats(self._runs.prompt(run, tools=served), run.shown_texts)
 
     def _record(self, run: LiveRun, events: Sequence[Object]) -> list[ToolCall]:
         """Record the calls of a turn that no event reported before; these."""

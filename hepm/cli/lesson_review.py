@@ -71,7 +71,7 @@ def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: s
     from hepm.report.check import confirmed
 
     fewest, evidence = read_config().lessons.supported, memory.evidence(namespace)
-    restated = confirmed(waiting, memory.lessons, evidence, fewest)
+    restated = confirmed(waiting, evidence, fewest)
     put = [principle.row() for principle in restated.values()]
     # Its words come from no other store, but its runs may be gone.
     change = LessonChange(put=put, retire=dict.fromkeys(restated, "superseded"), imported=True)
@@ -85,7 +85,7 @@ def _go_through(memory: Memory, waiting: list[StoredLesson], namespace: str) -> 
     """Show each; in a terminal, ask what to do with it."""
     from hepm.report.check import confirmed
 
-    counted = confirmed(waiting, memory.lessons, memory.evidence(namespace), 1)
+    counted = confirmed(waiting, memory.evidence(namespace), 1)
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     for number, stored in enumerate(waiting, 1):
         tell(f"{stored.row.id}  {_words(stored)}")

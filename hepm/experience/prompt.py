@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -31,8 +31,6 @@ from hepm.text import quoted
 from hepm.types import (
     BLOCK_END,
     BLOCK_START,
-    FAILED_HINT,
-    HINT,
     START,
     FailedWay,
     LastTools,
@@ -67,39 +65,62 @@ _MOST_RUNS: Final = 100  # that a prompt names as its sources
 _EVIDENCE: Final = re.compile(r"(?<=\") \([^\"]*\)$")
 
 
+class Item(NamedTuple):
+    """A line of a prompt under its header, with the ids of the lessons that it says, and of the runs behind them."""
+
+    header: str
+    line: str
+    lessons: Ids
+    runs: Ids = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """What memory says now.
 
     Attributes:
-        stable: What stays through a session: the user's notes; may be "".
-        present: What belongs to this turn: principles, experiences, relevant notes, the suggestion; may be "".
-        lessons, left_out: Ids of the lessons in it, and of those that did not fit.
-        runs: Ids of runs behind the lessons.
+        notes: What stays through a session: the lines of the user's notes.
+        items: What belongs to this turn: principles, experiences, relevant notes.
+        hint: The line of the suggestion after them; "" for none.
+        left_out: Ids of the lessons that did not fit.
         suggestions: The tools of the last line, each with its reason.
     """
 
-    stable: str = ""
-    present: str = ""
-    lessons: Ids = ()
-    runs: Ids = ()
+    notes: tuple[Item, ...] = ()
+    items: tuple[Item, ...] = ()
+    hint: str = ""
     left_out: Ids = ()
     suggestions: Suggestions = field(default_factory=Suggestions)
 
     @property
+    def stable(self) -> str:
+        """The text that stays through a session; may be ""."""
+        return _block(self.notes)
+
+    @property
+    def present(self) -> str:
+        """The text that belongs to this turn; may be ""."""
+        return _block(self.items, self.hint)
+
+    @property
+    def lessons(self) -> Ids:
+        """Ids of the lessons in it."""
+        return _distinct(item.lessons for item in (*self.notes, *self.items))
+
+    @property
+    def runs(self) -> Ids:
+        """Ids of runs behind its lessons."""
+        return _distinct(item.runs for item in self.items)[:_MOST_RUNS]
+
+    @property
     def text(self) -> str:
         """Both parts; "" if memory has nothing to say."""
-        return "\n".join(part for part in (self.stable, self.present) if part)
+        return "\n".join(filter(None, (self.stable, self.present)))
 
     @property
     def tokens(self) -> int:
         """Upper estimate of its tokens."""
-        if not self.text:
-            return 0
         return estimate_tokens(self.text)
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +211,6 @@ def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
         if failures >= REPEATED:
             return FailedWay(call.name, 0, 0, repeats=failures)
     return None
-
-
-class Item(NamedTuple):
-    """A line of a prompt under its header, with the ids of the lessons that it says, and of the runs behind them."""
-
-    header: str
-    line: str
-    lessons: Ids
-    runs: Ids = ()
 
 
 def recollect(
@@ -354,51 +366,33 @@ def render(
         hint = ""
     lessons = _fitting(lessons, lesson_tokens, headers=False)
     present = _fitting([*recalled, *lessons], room - estimate_tokens(hint) - _FRAME_TOKENS)
-    shown = [*stable, *present]
-    ids = _distinct(item.lessons for item in shown)
-    return Prompt(
-        stable=_block(stable),
-        # Lessons change less often than the lines that matter now.
-        present=_block(sorted(present, key=lambda item: item.header != _LESSONS), hint),
-        lessons=ids,
-        runs=_distinct(item.runs for item in shown)[:_MOST_RUNS],
-        left_out=tuple([id for id in _distinct(item.lessons for item in items) if id not in ids]),
-        suggestions=suggestions,
-    )
+    # Lessons change less often than the lines that matter now.
+    present.sort(key=lambda item: item.header != _LESSONS)
+    found = Prompt(tuple(stable), tuple(present), hint, suggestions=suggestions)
+    shown, named = found.lessons, _distinct(item.lessons for item in items)
+    return replace(found, left_out=tuple([id for id in named if id not in shown]))
 
 
 def _distinct(ids: Iterable[Iterable[str]]) -> Ids:
     return tuple(dict.fromkeys(chain.from_iterable(ids)))
 
 
-def without_repeats(text: str, shown: dict[str, str]) -> str:
+def without_repeats(prompt: Prompt, shown: dict[str, str]) -> str:
     """The text of a prompt for an agent that keeps what it reads: without items and a hint that it has.
 
     Args:
         shown: What the agent has read, by item without its evidence; "" has its last hint. It is updated.
     """
-    new: list[str] = []
-    header = hint = ""
-    for line in text.splitlines():
-        item = _EVIDENCE.sub("", line)
-        if line.startswith((HINT, FAILED_HINT)):
-            hint = line
-        elif not line.startswith("- "):
-            header = line
-        elif item not in shown:
-            shown[item] = line
-            # A header is kept with its first item that is new.
-            if header:
-                new.append(header)
-                header = ""
-            new.append(line)
+    new: list[Item] = []
+    for item in (*prompt.notes, *prompt.items):
+        words = _EVIDENCE.sub("", item.line)
+        if words not in shown:
+            shown[words] = item.line
+            new.append(item)
     # Of hints only the last one counts: one that was right before may be repeated.
+    hint = prompt.hint
     if hint == shown.get(""):
         hint = ""
     else:
         shown[""] = hint
-    if new and hint:
-        new.append(hint)
-    if new:
-        return "\n".join([BLOCK_START, FRAME, *new, BLOCK_END])
-    return hint
+    return _block(new, hint)

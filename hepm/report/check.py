@@ -100,9 +100,7 @@ def check_lines(
     return checked
 
 
-def confirmed(
-    lessons: Sequence[StoredLesson], bank: LessonBank, evidence: LiveEvidence, fewest: int
-) -> dict[str, Principle]:
+def confirmed(lessons: Sequence[StoredLesson], evidence: LiveEvidence, fewest: int) -> dict[str, Principle]:
     """Of lessons, those that runs bear out that did not teach them, by id: restated in hepm's own words.
 
     The words of a model may say more than its triples, which are what can be counted.

@@ -129,12 +129,12 @@ def test_runs_that_did_not_teach_a_lesson_confirm_what_it_advises_and_no_word_mo
         principle(EVIL + " Always.").row(),
     ]
     memory.lessons.change(LessonChange(put=rows, imported=True))
-    restated = confirmed(memory.lessons.pending(), memory.lessons, memory.evidence(), 3)
+    restated = confirmed(memory.lessons.pending(), memory.evidence(), 3)
     (only,) = restated.items()
     assert only[0] == rows[0].id
     assert (only[1].text, "wire_money" in only[1].text, "give_up" in only[1].tools) == (rule.text, False, False)
     assert 3 <= only[1].worked < rule.worked
-    assert confirmed(memory.lessons.pending(), memory.lessons, memory.evidence(), 1_000) == {}
+    assert confirmed(memory.lessons.pending(), memory.evidence(), 1_000) == {}
     store = tmp_path / "m.hepm"
     listed = quick("lesson", "review", "--store", store).out
     assert f"    other runs: {rule.text} (" in listed

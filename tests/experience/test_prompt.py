@@ -318,7 +318,7 @@ def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]]
 
 def test_an_agent_that_keeps_what_it_reads_is_told_a_lesson_once_whatever_its_counts() -> None:
     said: dict[str, str] = {}
-    first = without_repeats(lines_of(lesson(1, "Look first.")).text, said)
+    first = without_repeats(lines_of(lesson(1, "Look first.")), said)
     assert '- "Look first." (3 of 4 runs)' in first
     later = lines_of(lesson(1, "Look first.", "4 of 5 runs"), lesson(2, "Then buy."))
-    assert re.findall(r'- "(.*)" ', without_repeats(later.text, said)) == ["Then buy."]
+    assert re.findall(r'- "(.*)" ', without_repeats(later, said)) == ["Then buy."]

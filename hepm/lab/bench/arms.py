@@ -238,7 +238,7 @@ class KnownMemory(Memory):
         """As `Memory.prompt`, with a note of what went wrong."""
         try:
             if self.says is not None:
-                return Prompt(present=self.says())
+                return Prompt(hint=self.says())
             return super().prompt(*args, **about)
         except Exception as error:
             self.problem = error
