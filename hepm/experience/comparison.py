@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
+from operator import eq
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import Conditions
@@ -73,7 +74,8 @@ class RunDivergence(NamedTuple):
 
 def divergences_of(run: ToolSequence, others: Sequence[ToolSequence]) -> list[RunDivergence]:
     """Where a run diverges from those of the others with the longest common prefix, all in one turn."""
-    prefixes = [_common_prefix(run, other) for other in others]
+    # How many turns it shares with each at the beginning.
+    prefixes = [len(list(takewhile(bool, map(eq, run, other)))) for other in others]
     at = max(prefixes, default=0)
     own, after = Tools().union(*run[at : at + 1]), Tools().union(*run[:at][-1:])
     found: list[RunDivergence] = []
@@ -82,16 +84,6 @@ def divergences_of(run: ToolSequence, others: Sequence[ToolSequence]) -> list[Ru
             theirs = Tools().union(*other[at : at + 1])
             found.append(RunDivergence(at, theirs - own, own - theirs, at in (len(run), len(other)), after))
     return found
-
-
-def _common_prefix(run: ToolSequence, other: ToolSequence) -> int:
-    """How many steps two runs share at their beginning."""
-    shared = 0
-    for step, step_of_other in zip(run, other, strict=False):
-        if step != step_of_other:
-            break
-        shared += 1
-    return shared
 
 
 def contrast_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDivergence | None:

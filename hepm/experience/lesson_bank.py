@@ -211,11 +211,8 @@ class LessonBank:
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """The runs that a lesson was shown in, each with its outcome; None without one, or if the run ignored it."""
-        shown: dict[str, bool | None] = {}
-        for exposure in self.store.lessons.exposures(namespace=namespace):
-            if exposure.lesson == lesson:
-                shown[exposure.run] = exposure.success
-        return shown
+        exposures = self.store.lessons.exposures(namespace=namespace)
+        return {exposure.run: exposure.success for exposure in exposures if exposure.lesson == lesson}
 
     def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """Whether stored runs succeeded, by id; None without a label. Others are left out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -259,7 +259,7 @@ class Notes:
         sources = sources_of(filter(None, (self.session,)))
         parents: tuple[Parent, ...] = ()
         if self.version > 1:
-            parents = (Parent(replace(self, version=self.version - 1).id, "revision"),)
+            parents = (Parent(_id("n", self.user, str(self.version - 1)), "revision"),)
         return LessonRow("notes", self.id, self.text, properties, self.user, sources, parents=parents)
 
     @classmethod

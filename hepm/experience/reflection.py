@@ -126,10 +126,7 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
         return None
     messages = _messages(turns)
     old = {line.casefold(): line for line in lines}
-    gone: set[str] = set()
-    for note in answer.taken_back:
-        if _shown(note, messages):
-            gone.add(cleaned(note.text).casefold())
+    gone = {cleaned(note.text).casefold() for note in answer.taken_back if _shown(note, messages)}
     kept: dict[str, str] = {}
     for note in answer.notes:
         line = cleaned(note.text)
@@ -193,19 +190,14 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
 
     Long messages lose their middle; of too many messages the agent's in the middle go first, then the user's there.
     """
-    texts: list[tuple[str, str]] = []
-    for turn in _messages(turns):
-        speaker = "user" if turn.role == "user" else "agent"
-        texts.append((speaker, _quoted_lines(turn.text)))
+    texts = [("user" if turn.role == "user" else "agent", _quoted_lines(turn.text)) for turn in _messages(turns)]
     most = CONVERSATION_CHARS
     if sum(len(text) for _, text in texts) > most:
         most = max(most // len(texts), _LEAST_CHARS)
     blocks: list[str] = []
     for speaker, text in texts:
-        shown = text
-        if len(text) > most:
-            half, left_out = most // 2, f"(… {len(text) - most:,} characters left out …)"
-            shown = f"{text[:half]}\n{left_out}\n> {text[-half:]}"
+        half, left_out = most // 2, f"(… {len(text) - most:,} characters left out …)"
+        shown = f"{text[:half]}\n{left_out}\n> {text[-half:]}" if len(text) > most else text
         blocks.append(f"{speaker}:\n{shown}")
     of_user = [number for number, (speaker, _) in enumerate(texts) if speaker == "user"]
     return within(blocks, of_user, CONVERSATION_CHARS)

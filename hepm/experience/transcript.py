@@ -105,11 +105,7 @@ def listed(tools: Iterable[ToolName]) -> str:
 
 def sequence(steps: Iterable[Tools]) -> str:
     """Steps in words, without repeats in a row: "a, then b and c, then a"; of many both ends."""
-    texts: list[str] = []
-    for tools in steps:
-        text = listed(sorted(tools))
-        if texts[-1:] != [text]:
-            texts.append(text)
+    texts = [text for text, _ in groupby(listed(sorted(tools)) for tools in steps)]
     if len(texts) > 2 * _LISTED:
         texts = [*texts[:_LISTED], CUT, *texts[-_LISTED:]]
     return ", then ".join(texts)
