@@ -124,13 +124,10 @@ class Moment:
 
     def advice_of(self, lesson: Lesson) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place, or words alone."""
-        better: set[ToolName] = set()
-        worse: set[ToolName] = set()
-        for call in next_calls(lesson.triples):
-            if self.names.shown(call.after) in self._last:
-                tools = better if call.advised else worse
-                tools.add(self.names.shown(call.tool))
-        return Advice(frozenset(better), frozenset(worse))
+        shown = self.names.shown
+        here = [call for call in next_calls(lesson.triples) if shown(call.after) in self._last]
+        better = frozenset(shown(call.tool) for call in here if call.advised)
+        return Advice(better, frozenset(shown(call.tool) for call in here if not call.advised))
 
     def is_in(self, conditions: Conditions) -> bool:
         """Whether it is in an environment and a project that conditions allow."""

@@ -183,13 +183,10 @@ class LessonRow:
         """
         if not self.properties.get("tried"):
             return True
-        places: set[ToolName] = set()
-        advised: set[ToolName] = set()
-        warned: set[ToolName] = set()
-        for call in next_calls(self.triples):
-            places.add(aliases.get(call.after, call.after))
-            tools = advised if call.advised else warned
-            tools.add(aliases.get(call.tool, call.tool))
+        calls = list(next_calls(self.triples))
+        places = {aliases.get(call.after, call.after) for call in calls}
+        advised = {aliases.get(call.tool, call.tool) for call in calls if call.advised}
+        warned = {aliases.get(call.tool, call.tool) for call in calls if not call.advised}
         called = {target for source, target in edges if source in places}
         if advised:
             return followed(advised, called) is True
