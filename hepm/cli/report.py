@@ -105,7 +105,7 @@ def write_for_agents(
         if left_out:
             others = f", but {left_out:,} that {_UNFIT} (`hepm export FILE.md --all` writes them)."
         raise InputError(f"there are no lessons to write{others}")
-    text = file.with_lessons(lessons, bank, namespace=namespace)
+    text = file.with_lessons(lessons, namespace=namespace)
     # Each line gets its end.
     write_lines([text.removesuffix("\n")], target, "the lessons")
     others = ""

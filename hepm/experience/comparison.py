@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from operator import eq
@@ -217,6 +217,7 @@ def _compared(
     # Of a run without a call, the last turn.
     turns = [move.turn for move in keys] or [run.steps]
     in_order = sorted(keys, key=lambda move: move.turn)
+    place = place_in_words(keys[0].before if keys else ())
     experience = Experience(
         situation=situation_text(run.environment, known),
         action=f"Called {', then '.join(_called(move) for move in in_order) or 'no tool'}.",
@@ -225,27 +226,13 @@ def _compared(
         zone=zone_of(reward, succeeded=well),
         stage=stage_tag(turns, run.steps, credited=pivotal is None and len(set(credits)) > 1),
         reward=reward,
-        conditions=Conditions(
-            (run.environment,) if run.environment else (), min(turns), max(turns), tuple(_held(keys, known))
-        ),
+        # The situation says what was called before, and how the last call ended.
+        conditions=Conditions((run.environment,) if run.environment else (), min(turns), max(turns), (place,)),
         # Forgetting the run removes the lesson in its words.
         sources=(Source(run.id, run.outcome.reward),),
         tools=_tools(moves, contrast, in_order),
     )
     return RunComparison(run, well, moves, contrast, keys, known, experience)
-
-
-def _held(keys: Sequence[Move], known: StateSummary) -> Iterator[str]:
-    """What held at the first key move; its place comes first."""
-    before = keys[0].before if keys else ()
-    yield place_in_words(before)
-    if not keys:
-        return
-    for tool in dict.fromkeys(known.tools):
-        if tool not in before:
-            yield f"{listed([tool])} was called"
-    if before and known.failed:
-        yield "the last result was an error"
 
 
 def _tools(moves: Iterable[Move], contrast: RunDivergence | None, keys: Iterable[Move]) -> Names:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple, Self
@@ -25,7 +25,7 @@ from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, 
 from hepm.experience.principles import let_down
 from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson, next_calls
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.text import CUT, count_of, day_of, in_markdown, quoted
+from hepm.text import CUT, count_of, in_markdown, quoted
 
 # Agents read the file as it is: markers are comments of Markdown.
 END: Final = "<!-- end of hepm lessons -->"
@@ -229,7 +229,7 @@ class LessonFile(NamedTuple):
         lines = list(_lines_in(section))
         return cls(name, text[: begin.start()], after, begin["namespace"], begin["ids"].split(), lines)
 
-    def with_lessons(self, lessons: Iterable[ListedLesson], bank: LessonBank, *, namespace: str) -> str:
+    def with_lessons(self, lessons: Iterable[ListedLesson], *, namespace: str) -> str:
         """The file's text with these lessons between the markers; equal lessons give equal text.
 
         Lines that a person wrote, changed or deleted there stay so.
@@ -247,8 +247,11 @@ class LessonFile(NamedTuple):
         skipped = {*self.ids, *(line.id for line in own)} - {line.id for line in self.lines if not line.edited}
         of_id = {listed.lesson.id[:_ID_CHARS]: listed for listed in lessons}
         written = {id: listed for id, listed in of_id.items() if id not in skipped}
-        summary = _summary(written.values(), bank, namespace)
-        body = [_TITLE, "", f"{summary} Lines that you change or delete stay so.", ""]
+        runs = set(chain.from_iterable(listed.lesson.run_ids for listed in written.values()))
+        summary = "None at present"
+        if written:
+            summary = f"{count_of(len(written), 'lesson')} from {count_of(len(runs), 'run')}"
+        body = [_TITLE, "", f"{summary}. Lines that you change or delete stay so.", ""]
         for works, heading in ((True, WORKS), (False, FAILS)):
             items = [line.whole for line in own if line.works is works]
             items += [_line_with_mark(listed, id) for id, listed in written.items() if listed.lesson.warns is not works]
@@ -277,18 +280,6 @@ def line_of(listed: ListedLesson) -> str:
     if evidence:
         text += f" ({in_markdown(evidence).translate(_NO_BRACKETS)})"
     return text
-
-
-def _summary(lessons: Collection[ListedLesson], bank: LessonBank, namespace: str) -> str:
-    """Such as "2 lessons from 14 runs, the latest of 2025-03-01."."""
-    if not lessons:
-        return "None at present."
-    runs = set(chain.from_iterable(one.lesson.run_ids for one in lessons))
-    text = f"{count_of(len(lessons), 'lesson')} from {count_of(len(runs), 'run')}"
-    ends = [run.ended_at for run in bank.store.about_runs(list(runs), namespace=namespace).values() if run.ended_at]
-    if ends:
-        text += f", the latest of {day_of(max(ends))}"
-    return f"{text}."
 
 
 def _digest(text: str, *, works: bool) -> str:

@@ -208,7 +208,7 @@ def _lesson(comparison: RunComparison, written: Written, model: str) -> Lesson:
             distilled_by=model,
         )
     # The first one says which tools had just been called, as counted.
-    preconditions = (*taught.conditions.preconditions[:1], *written_preconditions(written.preconditions))
+    preconditions = (*taught.conditions.preconditions, *written_preconditions(written.preconditions))
     return replace(
         taught,
         situation=situation_text(comparison.run.environment, replace(comparison.known, own=written.situation)),

@@ -91,7 +91,7 @@ def test_the_parting_turn_is_the_first_key_turn() -> None:
     found = of(bad("f", "a", "b", "c", "d", "x", "e"), good("g", "a", "b", "c", "d", "y"))
     assert found.action == "Called a, then b, then x."
     assert (found.stage, found.conditions.first_turn, found.conditions.last_turn) == ("verification", 1, 5)
-    assert found.conditions.preconditions == ("after d", "b was called", "c was called")
+    assert found.conditions.preconditions == ("after d",)
     assert found.situation.endswith("Before: b, c and d.")
     # Without it, credit alone: all turns are credited alike, so the first three.
     assert of(bad("f", "a", "b", "c", "d", "x", "e")).action == "Called a, then b, then c."

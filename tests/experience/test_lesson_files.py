@@ -55,7 +55,7 @@ def bank(tmp_path: Path) -> Iterator[LessonBank]:
 
 def written(bank: LessonBank, text: str = TEXT, *, every: bool = False) -> str:
     chosen = lessons_for_file(bank, namespace=NS, every=every)
-    return LessonFile.read(text, "AGENTS.md").with_lessons(chosen.lessons, bank, namespace=NS)
+    return LessonFile.read(text, "AGENTS.md").with_lessons(chosen.lessons, namespace=NS)
 
 
 def live(bank: LessonBank) -> set[str]:

@@ -38,7 +38,7 @@ def exported(runs: list[Trajectory]) -> list[str]:
         lessons = [line for line in memory.export(namespace=NS) if line.startswith('{"hepm":2,"lesson"')]
         told = memory.prompt([{"role": "user", "content": "Please buy order 3 now"}], after="look").text
         return [
-            LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, memory.lessons, namespace=NS),
+            LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, namespace=NS),
             *lessons,
             told,
         ]

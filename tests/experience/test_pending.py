@@ -153,7 +153,7 @@ def test_who_merges_a_file_approves_the_pending_lessons_whose_whole_words_stand_
     texts = ("Call get_order first.", EVIL, "Long. " * 500)
     memory.lessons.change(LessonChange(put=[principle(text).row() for text in texts], imported=True))
     chosen = lessons_for_file(memory.lessons, namespace="default", pending=True)
-    section = LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, memory.lessons, namespace="default")
+    section = LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, namespace="default")
     assert "call get_order first. (from 1 run; pending)" in section.casefold()
     merged = "\n".join(line for line in section.splitlines() if "wire_money" not in line)
     # The end of another line is no line.

@@ -22,7 +22,7 @@ def section(tmp_path_factory: pytest.TempPathFactory) -> str:
         memory.ingest(desk_runs())
         learn_by_counting(memory.lessons)
         chosen = lessons_for_file(memory.lessons, namespace="default")
-        return LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, memory.lessons, namespace="default")
+        return LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, namespace="default")
 
 
 def checked(section: str, tmp_path: Path, *runs: object) -> dict[str, CheckedLine]:
