@@ -66,7 +66,6 @@ def distill(memory: Memory, namespace: str, choice: ModelChoice, kinds: tuple[Le
 
 def _distill(memory: Memory, kind: LessonKind, client: Client | None, namespace: str) -> DistillReport:
     """Distill the lessons of a kind; without a model nothing judges, and principles are counted."""
-    from hepm.experience.distilling import ExtractiveDistiller
     from hepm.experience.matching import ModelJudge
     from hepm.experience.model_distiller import ModelDistiller
 
@@ -84,7 +83,7 @@ def _distill(memory: Memory, kind: LessonKind, client: Client | None, namespace:
             distiller = ModelDistiller(client, kind, concurrency=concurrency)
             judge = ModelJudge(client, concurrency=concurrency)
         if kind == "experience":
-            return memory.experiences.distill(distiller=distiller or ExtractiveDistiller(), **about)
+            return memory.experiences.distill(distiller=distiller, **about)
         return memory.principles.distill(distiller=distiller, judge=judge, **about)
 
 
