@@ -170,7 +170,7 @@ def learn(store: Store, namespace: str) -> None:
     lessons = store.lessons
     for experiences in ((LOOK, GIVE_UP, ANYWHERE), (LOOK_TWICE,), (LOOK_WELL,)):
         evolution = f"evolution-{experiences[0].generation}" if experiences[0].generation else ""
-        rows = [one.row(made_by=evolution) for one in experiences]
+        rows = [replace(one.row(), made_by=evolution) for one in experiences]
         lessons.change(LessonChange(put=rows), {}, namespace=namespace)
     principles = [one.row() for one in (RETURN, GO_ON, DO_NOT_RETURN, PRUNED)]
     lessons.change(LessonChange(put=principles), {}, namespace=namespace)

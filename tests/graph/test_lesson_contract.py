@@ -91,7 +91,7 @@ def uses(store: Store, row: LessonRow) -> Uses:
 
 def test_a_lesson_of_each_kind_comes_back_as_it_was_put_with_its_vector(filled: Store) -> None:
     made = [
-        replace(experience("ask first 'quoted' ☃").row(made_by="evolution-1"), prior=Uses(3, 2, 1)),
+        replace(experience("ask first 'quoted' ☃").row(), made_by="evolution-1", prior=Uses(3, 2, 1)),
         principle("Look before you buy.").row(),
         Notes("ann", "- short answers", session="won").row(),
     ]
@@ -306,7 +306,9 @@ def test_a_lesson_made_of_a_forgotten_runs_words_goes_and_its_other_parent_is_fo
     child = experience(
         "ask and wait", "won", "lost", parents=(Parent(one.id, "crossover"), Parent(two.id, "crossover"))
     )
-    change = LessonChange(put=[child.row(made_by="v1")], retire={one.id: "superseded", two.id: "superseded"}, by="v1")
+    change = LessonChange(
+        put=[replace(child.row(), made_by="v1")], retire={one.id: "superseded", two.id: "superseded"}, by="v1"
+    )
     filled.lessons.change(change, {}, namespace=NS)
     filled.forget(Selection(trajectory="won"), namespace=NS, replay=RUNS.replay)
     (stored,) = filled.lessons.list(namespace=NS)
@@ -367,9 +369,8 @@ def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_two_sto
     source.add(runs, RUNS.vectors(runs), namespace=NS, replay=RUNS.replay)
     first, second = replace(experience("ask", "won").row(), prior=Uses(4, 3, 2)), principle("Look.", "lost").row()
     put(source, first, second, Notes("ann", "- one").row())
-    child = experience(
-        "ask twice", "won", situation="a user wants two refunds", parents=(Parent(first.id, "mutation"),)
-    ).row(made_by="v1")
+    made = experience("ask twice", "won", situation="a user wants two", parents=(Parent(first.id, "mutation"),))
+    child = replace(made.row(), made_by="v1")
     source.lessons.change(LessonChange(put=[child], retire={first.id: "superseded"}, by="v1"), {}, namespace=NS)
     source.lessons.show("won", [first.id, second.id], namespace=NS)
     source.lessons.show("elsewhere", [second.id], namespace=NS)
@@ -386,7 +387,7 @@ TAUGHT = (
     principle("Look.", "lost", "elsewhere").row(),
     Notes("ann", "- one", session="won").row(),
     Notes("ann", "- one\n- two", version=2).row(),
-    experience("wähle\n\u2028", "open", parents=(Parent("e-gone", "mutation"),)).row(made_by="v1"),
+    replace(experience("wähle\n\u2028", "open", parents=(Parent("e-gone", "mutation"),)).row(), made_by="v1"),
 )
 ACTS = st.one_of(
     st.tuples(st.just("ingest"), st.sampled_from(RUNS.runs()).map(lambda run: run.id)),
