@@ -22,6 +22,7 @@ from hepm.experience.transcript import (
     Tools,
     listed,
     moves_of,
+    place_in_words,
     sequence,
     situation_text,
 )
@@ -103,13 +104,6 @@ def contrast_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDiverge
 def _failed(move: Move) -> bool:
     """Whether all calls of a turn went wrong."""
     return bool(move.calls) and all(map(went_wrong, move.calls))
-
-
-def place_in_words(after: Sequence[ToolName]) -> str:
-    """Where in a run: "after a and b", by name, or "at the start"."""
-    if not after:
-        return "at the start"
-    return f"after {listed(sorted(set(after)))}"
 
 
 def lesson_of(contrast: RunDivergence, *, succeeded: bool) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from hepm.evidence.decisions import CALLED, FactName
 from hepm.evidence.facts import FactTest
-from hepm.experience.transcript import listed
+from hepm.experience.transcript import place_in_words
 from hepm.types import SAID, START, USER, Facts, ToolName
 
 _PLAIN: Final = re.compile(r"[\w<>.-]+")
@@ -132,10 +132,8 @@ class Conditions:
         """In a few words: 'when the user says "cancel" and get_order says status is shipped'; "" if it always holds."""
         where = ""
         # "after get_order" goes without saying where get_order is said to have returned something.
-        if START in self.after:
-            where = "at the start"
-        elif self.after and not {fact.test.source for fact in self.facts}.intersection(self.after):
-            where = f"after {listed(sorted(self.after))}"
+        if self.after and not {fact.test.source for fact in self.facts}.intersection(self.after):
+            where = place_in_words(set(self.after) - {START})
         when = f"when {' and '.join(map(str, self.facts))}" if self.facts else ""
         return ", ".join(filter(None, (where, when)))
 

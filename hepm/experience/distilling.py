@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from hepm.experience.comparison import distill
+from hepm.experience.comparison import compare_runs
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import EXTRACTIVE, Ids, Lesson
-from hepm.experience.zones import reward_of
 from hepm.graph.lessons.rows import Kind, LessonRow
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import batches
+
+if TYPE_CHECKING:
+    from hepm.experience.model_distiller import ModelDistiller
 
 _STORED_AT_ONCE: Final = 64  # tasks, or runs that a model answered
 
@@ -27,24 +29,6 @@ class Distilled(NamedTuple):
     unasked: int = 0
 
 
-class Distiller(Protocol):
-    """Makes lessons of one kind from the runs of tasks. Its name is "extractive", or that of a model."""
-
-    @property
-    def name(self) -> str:
-        """What its lessons name as their author."""
-        ...
-
-    @property
-    def kind(self) -> Kind:
-        """Of its lessons."""
-        ...
-
-    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
-        """What the wanted runs of the tasks taught, as it comes."""
-        ...
-
-
 @dataclass(frozen=True)
 class ExtractiveDistiller:
     """Makes experiences without a model; `methods` say how turns are credited, by environment."""
@@ -54,13 +38,15 @@ class ExtractiveDistiller:
     name: str = EXTRACTIVE
 
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
-        """See `Distiller`."""
+        """What the wanted runs of the tasks taught, task by task."""
         for task in tasks:
-            lessons = distill(task.runs, methods=self.methods)
-            taught = [lesson for lesson in lessons if not task.wanted.isdisjoint(lesson.run_ids)]
-            # Runs of the task that are only there for comparison were seen before. A run without a label waits for it.
-            labelled = [run.id for run in task.runs if reward_of(run.outcome) is not None]
-            yield Distilled(tuple(taught), tuple(filter(task.wanted.__contains__, labelled)))
+            # Others of the task are there for comparison. A run without a label waits for it.
+            compared = [one for one in compare_runs(task.runs, self.methods) if one.run.id in task.wanted]
+            yield Distilled(tuple([one.experience for one in compared]), tuple([one.run.id for one in compared]))
+
+
+Distiller: TypeAlias = "ExtractiveDistiller | ModelDistiller"
+"""Makes lessons of one kind from the runs of tasks. Its name, "extractive" or a model's, is that of their author."""
 
 
 @dataclass(frozen=True, slots=True)

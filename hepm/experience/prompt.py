@@ -146,11 +146,6 @@ class PromptOptions:
     policy: str = "hybrid"
     model: Client | None = None
 
-    @property
-    def needs_suggestion(self) -> bool:
-        """Whether a policy is asked: what is unlikely now is left out of lessons, too."""
-        return bool(self.suggestions or self.principles or self.experiences)
-
 
 class TurnState(NamedTuple):
     """Where a run is at one turn.

@@ -103,6 +103,13 @@ def listed(tools: Iterable[ToolName]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def place_in_words(after: Collection[ToolName]) -> str:
+    """Where in a run: "after a and b", by name, or "at the start"."""
+    if not after:
+        return "at the start"
+    return f"after {listed(sorted(set(after)))}"
+
+
 def sequence(steps: Iterable[Tools]) -> str:
     """Steps in words, without repeats in a row: "a, then b and c, then a"; of many both ends."""
     texts = [text for text, _ in groupby(listed(sorted(tools)) for tools in steps)]

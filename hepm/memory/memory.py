@@ -388,7 +388,8 @@ class Memory(OpenedMemory):
             now = TurnState.of(messages, state, after, history, turn)
         available = _names_of(tools)
         found = Suggestions()
-        if options.needs_suggestion:
+        # What is unlikely now is left out of lessons, too.
+        if options.suggestions or options.principles or options.experiences:
             # As in `suggest`: what was not said is unknown, and messages without a request are unlike others.
             is_known = messages is not None or now.state.text
             found = self.suggest(
