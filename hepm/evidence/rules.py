@@ -428,8 +428,11 @@ class _AtPlace:
             runs = self._runs(under_N)
         elif not alike or len(alike[best].worked) < FEWEST:
             return None
-        of_tool = runs.get(tool, RunsOf())
+        # What it says must hold wherever its condition does, not only in situations that are alike.
+        of_tool, everywhere = runs.get(tool, RunsOf()), self._runs(under_N)[tool]
         if len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
+            return None
+        if len(everywhere.failed) < MOSTLY * everywhere.tried:
             return None
         if best != tool and alike[best].surely_above(alike[tool]):
             usual = self._usual(best, under_N & ~did_N, OUTSTANDING, everywhere=False)
