@@ -8,7 +8,7 @@ choice among all of them (minimum description length), and it tells more than an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -25,13 +25,6 @@ _DAYS: Final = (0.0, *_AFTER, *(-days for days in _AFTER))
 _MOST_TESTS: Final = 5
 _FEWEST_LABELLED: Final = 3  # decisions with a label that chance gains by
 _MORE: Final = 1.0  # nats that a comparison tells more than a limit of one of the two
-
-
-class _Comparison(NamedTuple):
-    """A test, and what it tells where both numbers are known: nats about the labels."""
-
-    gain: float
-    test: FactTest
 
 
 def with_comparisons(
@@ -54,7 +47,7 @@ def with_comparisons(
     once = np.unique(np.stack([family_N, label_N]), axis=1, return_index=True)[1]
     label_N = label_N[once]
     counted = {name: column_N[once] for name, column_N in columns.items()}
-    compared = sorted(_compared(counted, label_N, fewest), key=lambda one: -round(one.gain, 6))
+    compared = sorted(_compared(counted, label_N, fewest), key=lambda one: -round(one[0], 6))
     frequent = np.unique(label_N, return_counts=True)[1] >= _FEWEST_LABELLED
     cost = cost_of_test(max(len(compared), 1), max(int(frequent.sum()), 1))
     chosen: dict[frozenset[FactName], FactTest] = {}  # the best of each pair
@@ -98,8 +91,10 @@ def _columns(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -
     return {name: columns[name] for name in sorted(columns, key=lambda name: (-values[name], name))}
 
 
-def _compared(columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: int) -> Iterator[_Comparison]:
-    """All comparisons that are true of enough decisions, and false of enough."""
+def _compared(
+    columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: int
+) -> Iterator[tuple[float, FactTest]]:
+    """All comparisons that are true of enough decisions, and false of enough, each with the nats that it tells."""
     names = list(columns)
     for place, one in enumerate(names):
         if one.fact.endswith(DATE):
@@ -119,7 +114,7 @@ def _compared(columns: Mapping[FactName, Float32Array], label_N: Labels, fewest:
             (split_S,) = np.nonzero((true_F >= fewest) & (known_F - true_F >= fewest))
             gain_S = gains(true_NF[:, split_S], label_N, known_NF[:, split_S])
             for other, gain in zip(split_S.tolist(), gain_S.tolist(), strict=True):
-                yield _Comparison(gain, FactTest(*one, above, than=others[other]))
+                yield gain, FactTest(*one, above, than=others[other])
 
 
 def _alone(pair: Sequence[FactName], columns: Mapping[FactName, Float32Array], label_N: Labels) -> float:

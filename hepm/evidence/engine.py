@@ -18,7 +18,6 @@ from hepm.evidence.chance import SHIPPED_CHANCE, Chance, HeldOut, Signs
 from hepm.evidence.decisions import (
     SINCE,
     BoolArray,
-    CallPlace,
     FloatArray,
     IndexArray,
     LabelledRun,
@@ -27,7 +26,7 @@ from hepm.evidence.decisions import (
 )
 from hepm.evidence.facts import FactTest
 from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, NearestVote, Requests
-from hepm.evidence.place import COMPARED, PlaceEvidence
+from hepm.evidence.place import COMPARED, PlaceEvidence, Places
 from hepm.evidence.values import Way
 from hepm.graph.rows import Float32Array
 from hepm.types import SAID, SAID_LAST, USER, USER_SIDE, Facts, ToolName
@@ -242,7 +241,7 @@ class Learned:
         whole: Whether all runs were read; else counts are the least there are.
     """
 
-    places: Mapping[CallPlace, PlaceEvidence]
+    places: Places
     requests: Requests
     numbers: ToolCodes
     base: float
@@ -522,7 +521,7 @@ class Learned:
             words.update(self._with_stem.get(word, ()))
         return {tool: found / len(self.stems[tool]) for tool, found in words.items()}
 
-    def with_run(self, run: LabelledRun, places: Mapping[CallPlace, PlaceEvidence]) -> Learned:
+    def with_run(self, run: LabelledRun, places: Places) -> Learned:
         """The same with one run more.
 
         Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from hepm.evidence.chance import MOST_ASKED, Chance, HeldOut
 from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun, set_families
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.nearest import Requests
-from hepm.evidence.place import PlaceEvidence, grow
+from hepm.evidence.place import PlaceEvidence, RowsAt, grow
 from hepm.evidence.values import back_up
 from hepm.graph.delta import ADVISED, numbers_of
 from hepm.graph.rows import spread_over
@@ -89,7 +89,7 @@ def set_cases(runs: Sequence[LabelledRun]) -> None:
             run.case = run.id if is_kind else family
 
 
-def _measure(evidence: Learned, rows_at: Mapping[CallPlace, Sequence[Decision]]) -> Chance:
+def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
     """Ask what would have been said at decisions of successful runs that no hint came before."""
     row_of: dict[Decision, tuple[CallPlace, int]] = {}
     asked: list[Decision] = []

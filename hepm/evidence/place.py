@@ -10,17 +10,26 @@ CART (Breiman et al. 1984) and the minimum description length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hepm.evidence.compared import with_comparisons
-from hepm.evidence.decisions import BoolArray, Decision, FactNumbers, FloatArray, IndexArray, IntArray, Labels
+from hepm.evidence.decisions import (
+    BoolArray,
+    CallPlace,
+    Decision,
+    FactNumbers,
+    FloatArray,
+    IndexArray,
+    IntArray,
+    Labels,
+)
 from hepm.evidence.facts import (
     FactTest,
     KnownFacts,
@@ -198,6 +207,11 @@ class PlaceEvidence:
             np.append(self.run_N, run),
             np.concatenate([self.last_N4, np.array([last], dtype=np.int32)]),
         )
+
+
+Places: TypeAlias = Mapping[CallPlace, PlaceEvidence]
+RowsAt: TypeAlias = Mapping[CallPlace, Sequence[Decision]]
+"""The decisions that are the rows of each place."""
 
 
 def _same_leaves(leaf_NT: IntArray, leaf_T: IntArray) -> Float32Array:

@@ -12,7 +12,7 @@ failure is charged is worth less. At first, a call is the likelier to be wrong t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hepm.evidence.decisions import BoolArray, CallPlace, Decision, FloatArray, IndexArray
-from hepm.evidence.place import PlaceEvidence
+from hepm.evidence.place import PlaceEvidence, Places, RowsAt
 from hepm.graph.rows import Float32Array
 from hepm.types import ToolName
 
@@ -93,8 +93,8 @@ def best_known(place: PlaceEvidence, weight_XN: Float32Array, base: float) -> Fl
 
 
 def back_up(
-    rows_at: Mapping[CallPlace, Sequence[Decision]],
-    places: Mapping[CallPlace, PlaceEvidence],
+    rows_at: RowsAt,
+    places: Places,
     family_R: IndexArray,
     base: float,
 ) -> float:
@@ -156,7 +156,7 @@ class Kinds(NamedTuple):
     weight_D: FloatArray
 
     @classmethod
-    def of(cls, rows_at: Mapping[CallPlace, Sequence[Decision]], places: Mapping[CallPlace, PlaceEvidence]) -> Kinds:
+    def of(cls, rows_at: RowsAt, places: Places) -> Kinds:
         """Of the decisions that are the rows of each place."""
         kinds: dict[tuple[CallPlace, int, tuple[ToolName, ...]], int] = {}
         runs: dict[int, int] = {}
