@@ -430,9 +430,8 @@ class _AtPlace:
             return None
         # What it says must hold wherever its condition does, not only in situations that are alike.
         of_tool, everywhere = runs.get(tool, RunsOf()), self._runs(under_N)[tool]
-        if len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
-            return None
-        if len(everywhere.failed) < MOSTLY * everywhere.tried:
+        mostly_fails = len(everywhere.failed) >= MOSTLY * everywhere.tried
+        if not mostly_fails or len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
             return None
         if best != tool and alike[best].surely_above(alike[tool]):
             usual = self._usual(best, under_N & ~did_N, OUTSTANDING, everywhere=False)
