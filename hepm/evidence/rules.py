@@ -40,7 +40,7 @@ FEWEST: Final = 3
 """Runs that bear a rule out, below which it is none."""
 FEWEST_FAILED: Final = 2
 """Runs in which a way failed, below which no rule speaks against it."""
-_FEWEST_ALONE: Final = 5
+_FEWEST_ALONE: Final = 3
 """Tasks that bear out a rule which speaks against nothing."""
 MOST_FACTS: Final = 3
 """Of one condition."""
