@@ -20,10 +20,8 @@ from hepm.types import DATE, NOW
 _MOST_NUMBERS: Final = 40  # of one place: those that are known before most decisions
 _FEWEST_VALUES: Final = 3  # of a number: one with fewer is compared as well by a limit
 # By how much a time is after another: as rules of trades say it.
-_AFTER: Final = (1 / 24, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 21.0, 30.0, 45.0, 60.0, 90.0, 180.0, 365.0)
-_DAYS: Final = (0.0, *_AFTER, *(-days for days in _AFTER))
+_DAYS: Final = (0.0, 1 / 24, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 21.0, 30.0, 45.0, 60.0, 90.0, 180.0, 365.0)
 _MOST_TESTS: Final = 5
-_FEWEST_LABELLED: Final = 3  # decisions with a label that chance gains by
 _MORE: Final = 1.0  # nats that a comparison tells more than a limit of one of the two
 
 
@@ -48,8 +46,7 @@ def with_comparisons(
     label_N = label_N[once]
     counted = {name: column_N[once] for name, column_N in columns.items()}
     compared = sorted(_compared(counted, label_N, fewest), key=lambda one: -round(one[0], 6))
-    frequent = np.unique(label_N, return_counts=True)[1] >= _FEWEST_LABELLED
-    cost = cost_of_test(max(len(compared), 1), max(int(frequent.sum()), 1))
+    cost = cost_of_test(max(len(compared), 1), len(np.unique(label_N)))
     chosen: dict[frozenset[FactName], FactTest] = {}  # the best of each pair
     for gain, test in compared:
         if gain < cost or len(chosen) == _MOST_TESTS:
@@ -72,43 +69,35 @@ def _columns(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -
     _, names, row_E, fact_E, value_E = known
     known_F = np.bincount(fact_E, minlength=len(names))
     columns: dict[FactName, Float32Array] = {}
-    values: dict[FactName, int] = {}
     by_known: list[int] = np.argsort(-known_F, kind="stable").tolist()
     for number in by_known:
         name = names[number]
         if known_F[number] < 2 * fewest or len(columns) == _MOST_NUMBERS:
             break
-        asked = FactTest(*name, 0)
         # Of what the user says the largest number is compared, of calls none.
         comparable = not name.source.startswith("<") or name.fact == "#" or name.source == NOW
-        if name.presence or not (comparable and asked.readable and keep(asked)):
+        if name.presence or not (comparable and keep(FactTest(*name, 0))):
             continue
         of_fact = fact_E == number
-        values[name] = len(np.unique(value_E[of_fact]))
-        if name.source == NOW or values[name] >= _FEWEST_VALUES:
+        if name.source == NOW or len(np.unique(value_E[of_fact])) >= _FEWEST_VALUES:
             columns[name] = np.full(len(known.decisions), np.nan, dtype=np.float32)
             columns[name][row_E[of_fact]] = value_E[of_fact]
-    return {name: columns[name] for name in sorted(columns, key=lambda name: (-values[name], name))}
+    return {name: columns[name] for name in sorted(columns, key=lambda name: -len(np.unique(columns[name])))}
 
 
 def _compared(
     columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: int
 ) -> Iterator[tuple[float, FactTest]]:
     """All comparisons that are true of enough decisions, and false of enough, each with the nats that it tells."""
-    names = list(columns)
-    for place, one in enumerate(names):
-        if one.fact.endswith(DATE):
-            others = [other for other in names[place + 1 :] if other.fact.endswith(DATE)]
-            above_L = _DAYS
-        else:
-            others = [other for other in names if other != one and not other.fact.endswith(DATE)]
-            above_L = (0.0,)
+    for one in columns:
+        are_times = one.fact.endswith(DATE)
+        others = [other for other in columns if other != one and other.fact.endswith(DATE) == are_times]
         if not others:
             continue
         difference_NF = np.array([columns[one] - columns[other] for other in others]).T
         known_NF = ~np.isnan(difference_NF)
         known_F = known_NF.sum(axis=0)
-        for above in above_L:
+        for above in _DAYS if are_times else (0.0,):
             true_NF = difference_NF > above
             true_F = true_NF.sum(axis=0)
             (split_S,) = np.nonzero((true_F >= fewest) & (known_F - true_F >= fewest))

@@ -74,10 +74,8 @@ class FactTest(NamedTuple):
         """Whether it is true of what is known."""
         of_source = known.get(self.source, _NOTHING)
         if self.than is not None:
-            other = known.get(self.than.source, _NOTHING)
-            if self.fact not in of_source or self.than.fact not in other:
-                return False
-            return of_source[self.fact] - other[self.than.fact] > self.above
+            than = known.get(self.than.source, _NOTHING).get(self.than.fact, math.nan)
+            return of_source.get(self.fact, math.nan) - than > self.above
         return any(fact in of_source and of_source[fact] > self.above for fact in (self.fact, *self.others))
 
     @property
@@ -156,13 +154,7 @@ class FactTest(NamedTuple):
             return f"{'above' if holds else 'at most'} {other}"
         if not self.above:
             return f"{'' if holds else 'not '}after {other}"
-        # More than three days after; or, of negative limits, at most three days before.
-        most, side = "at most", "after"
-        if (self.above > 0) == holds:
-            most = "more than"
-        if self.above < 0:
-            side = "before"
-        return f"{most} {_days_in_words(abs(self.above))} {side} {other}"
+        return f"{'more than' if holds else 'at most'} {_days_in_words(self.above)} after {other}"
 
     def _says(self, holds: bool) -> str:
         if self.source.startswith(RESULTS_OF):

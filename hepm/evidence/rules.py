@@ -40,8 +40,6 @@ FEWEST: Final = 3
 """Runs that bear a rule out, below which it is none."""
 FEWEST_FAILED: Final = 2
 """Runs in which a way failed, below which no rule speaks against it."""
-_FEWEST_ALONE: Final = 3
-"""Tasks that bear out a rule which speaks against nothing."""
 MOST_FACTS: Final = 3
 """Of one condition."""
 MISSED: Final = 0.2
@@ -404,7 +402,7 @@ class _AtPlace:
         worse = self._worse(tool, under_N)
         # Where nothing fails, other ways may be for other requests.
         tasks = self._instances_in(under_N & self._well_N & self._did(tool))
-        if not worse and (tasks < _FEWEST_ALONE or self._is_one_of_several(under_N, right_N)):
+        if not worse and (tasks < FEWEST or self._is_one_of_several(under_N, right_N)):
             return None
         tried, failed = self._others(tool, runs)
         surely_more = tried > 0 and runs[tool].least > 1 - failed / tried

@@ -152,8 +152,8 @@ def spoken(
         return Spoken({}, [], silence=silence)
     avoided = {way.tool for way in warned}
     # What stands out in like situations may be called again.
-    fresh = instead is not None and (instead.tool in found.counted or instead.tool not in situation.again)
-    if instead is not None and fresh and allows(instead.tool):
+    again = situation.again - found.counted.keys()
+    if instead is not None and instead.tool not in again and allows(instead.tool):
         left = sum(way.worked for way in ways if way.tool not in avoided)
         likely, seen = min(instead.worked / left, instead.mean), instead is found.ways.get(instead.tool)
         if not seen:
@@ -250,8 +250,10 @@ def _warned(ways: Sequence[Way], found: Findings, allows: Callable[[ToolName], b
     for way in ways:
         if way is best or way.failed < FEWEST_FAILED or way.bounds[1] >= best.bounds[0]:
             continue
-        counted = found.counted.get(way.tool)
-        if counted is not None and (counted.failed < FEWEST_COUNTED or _works_sometimes(way, counted, best)):
+        counted = found.counted.get(way.tool, Counted(FEWEST_COUNTED, 0))
+        if counted.failed < FEWEST_COUNTED:
+            continue
+        if way.tried < best.tried and counted.won >= max(FEWEST_COUNTED, SOMETIMES * counted.tried):
             continue
         worse.append(way)
     rivals, needed = 0.0, OUTSTANDING
@@ -266,10 +268,6 @@ def _warned(ways: Sequence[Way], found: Findings, allows: Callable[[ToolName], b
     if warned and stands_out and _is_borne_out(best.tool, found):
         return warned, best
     return warned, None
-
-
-def _works_sometimes(way: Way, counted: Counted, best: Way) -> bool:
-    return way.tried < best.tried and counted.won >= max(FEWEST_COUNTED, SOMETIMES * counted.tried)
 
 
 def _is_borne_out(tool: ToolName, found: Findings) -> bool:
