@@ -67,9 +67,11 @@ _IS: Final = (
     rf"(?:[:=：](?!=)|:{{1,3}}=|\?=|::(?= )|%3[ad]|(?:=>|={{2,3}}|\()(?=[ \t]*{_QUOTE}))\*{{0,2}}(?:[ \t]|%20)*+"
     rf"(?:[\[b][ \t]*(?={_QUOTE}))?"
 )
-# The shell's PWD is a folder. First letters stand apart: where case is ignored, `re` skips to nothing else quickly.
+# The shell's PWD is a folder, and "[redacted:password]" a mark. First letters stand apart: where case is ignored, `re`
+# skips to nothing else quickly.
 _PASSWORD: Final = (
-    r"""(?-i:[pP])(?:assw(?:or)?[dt]|assphrase|asscode|wd(?!["'\\]{0,9}[ \t]*[:=][ \t]*["'\\]{0,9}[/~.]))"""
+    r"""(?-i:[pP])(?<!redacted:.)"""
+    r"""(?:assw(?:or)?[dt]|assphrase|asscode|wd(?!["'\\]{0,9}[ \t]*[:=][ \t]*["'\\]{0,9}[/~.]))"""
 )
 _PASSWORDS: Final = "passw,passphrase,passcode,pwd"
 # Also smtpPass and db_pass, but no bypass.
