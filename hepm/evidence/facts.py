@@ -61,7 +61,8 @@ _NOTHING: Final[Mapping[str, float]] = {}
 class FactTest(NamedTuple):
     """Whether a fact is known with a number above a limit; values and words that are there have the number 1.
 
-    `others` are words of the same source that were in the same decisions: any of them makes it true of a new one.
+    `others` are words of the same source that were in the same decisions: any of them makes it true of a new one. With
+    `than`, whether the number is more than `above` beyond that one: of times in days (see `hepm.evidence.compared`).
     """
 
     source: str
