@@ -1,8 +1,8 @@
 """Comparisons: whether one of two numbers, or times, that are known before a call is above the other.
 
 Many rules of a trade are such: an amount above a limit that another tool returned, a purchase longer ago than a
-customer may return it. A place has many pairs of numbers, so a comparison is a test only if what it tells pays for its
-choice among all of them (minimum description length), and it tells more than any limit of one of the two.
+customer may return it. A place has many pairs of numbers, so a comparison is a test only if its information gain pays
+for its choice among all of them (minimum description length), and is higher than that of any limit of one of the two.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FEWEST_VALUES: Final = 3  # of a number: one with fewer is compared as well by 
 # By how much a time is after another: as rules of trades say it.
 _DAYS: Final = (0.0, 1 / 24, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 21.0, 30.0, 45.0, 60.0, 90.0, 180.0, 365.0)
 _MOST_TESTS: Final = 5
-_MORE: Final = 1.0  # nats that a comparison tells more than a limit of one of the two
+_MORE: Final = 1.0  # nats by which a comparison's gain exceeds that of a limit of one of the two
 
 
 def with_comparisons(
@@ -46,7 +46,7 @@ def with_comparisons(
     label_N = label_N[once]
     counted = {name: column_N[once] for name, column_N in columns.items()}
     compared = sorted(_compared(counted, label_N, fewest), key=lambda one: -round(one[0], 6))
-    cost = cost_of_test(max(len(compared), 1), len(np.unique(label_N)))
+    cost = cost_of_test(len(compared) + 1, len(np.unique(label_N)))
     chosen: dict[frozenset[FactName], FactTest] = {}  # the best of each pair
     for gain, test in compared:
         if gain < cost or len(chosen) == _MOST_TESTS:
@@ -58,7 +58,7 @@ def with_comparisons(
     for test in chosen.values():
         one, other = test.names
         columns_F.append((columns[one] - columns[other] > test.above)[:, None])
-    return TestedRows((*found.tests, *chosen.values()), np.ascontiguousarray(np.hstack(columns_F)))
+    return TestedRows((*found.tests, *chosen.values()), np.hstack(columns_F))
 
 
 def _columns(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -> dict[FactName, Float32Array]:
@@ -88,7 +88,7 @@ def _columns(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -
 def _compared(
     columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: int
 ) -> Iterator[tuple[float, FactTest]]:
-    """All comparisons that are true of enough decisions, and false of enough, each with the nats that it tells."""
+    """All comparisons that are true of enough decisions, and false of enough, each with its information gain."""
     for one in columns:
         are_times = one.fact.endswith(DATE)
         others = [other for other in columns if other != one and other.fact.endswith(DATE) == are_times]
@@ -100,18 +100,18 @@ def _compared(
         for above in _DAYS if are_times else (0.0,):
             true_NF = difference_NF > above
             true_F = true_NF.sum(axis=0)
-            (split_S,) = np.nonzero((true_F >= fewest) & (known_F - true_F >= fewest))
+            split_S = np.flatnonzero((true_F >= fewest) & (known_F - true_F >= fewest))
             gain_S = gains(true_NF[:, split_S], label_N, known_NF[:, split_S])
             for other, gain in zip(split_S.tolist(), gain_S.tolist(), strict=True):
                 yield gain, FactTest(*one, above, than=others[other])
 
 
 def _alone(pair: Sequence[FactName], columns: Mapping[FactName, Float32Array], label_N: Labels) -> float:
-    """What the best limit of one of two numbers tells, where both are known."""
+    """The information gain of the best limit of one of two numbers, where both are known."""
     known_N = ~np.isnan(columns[pair[0]] + columns[pair[1]])
-    told: list[float] = []
+    best = 0.0
     for name in pair:
         value_N = columns[name][known_N]
         above_NL = value_N[:, None] > np.array(limits(name, value_N))
-        told.append(float(gains(above_NL, label_N[known_N]).max()))
-    return max(told)
+        best = max(best, float(gains(above_NL, label_N[known_N]).max()))
+    return best

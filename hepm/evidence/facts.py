@@ -95,8 +95,8 @@ class FactTest(NamedTuple):
 
     def is_unknown(self, known: Facts) -> bool:
         """Whether it asks for the result of a tool that was called, and what it returned is not known."""
-        tool = self.source.removeprefix(RESULTS_OF)
-        return tool in known.get(CALLED, _NOTHING) and tool not in known
+        silent = known.get(CALLED, _NOTHING).keys() - known.keys()
+        return any(name.source.removeprefix(RESULTS_OF) in silent for name in self.names)
 
     def asks_about_called(self, known: Facts) -> bool:
         """Whether it does not ask for the result of a tool that was not called."""
@@ -443,7 +443,7 @@ def counts_by(true_NF: BoolArray, group_N: Labels) -> IndexArray:
 
 
 def gains(true_NF: BoolArray, label_N: Labels, known_NF: BoolArray | None = None) -> FloatArray:
-    """Nats that each test tells about the labels, shape (F,), of all rows or of those where its answer is known."""
+    """Information gain of each test, in nats, shape (F,), of all rows or of those where its answer is known."""
     yes_FC = counts_by(true_NF, label_N).T
     total_FC = np.unique(label_N, return_counts=True)[1][None]
     if known_NF is not None:

@@ -69,6 +69,8 @@ def test_what_is_not_above_is_said_only_where_both_numbers_are_known() -> None:
     known: Facts = {"order": {"total": 90.0}, "policy": {"limit": 100.0}}
     assert (test.holds(known), test.asks_about_called(known)) == (False, True)
     assert test.sentence(known) == "order says total is at most limit of policy"
+    assert test.is_unknown({"order": {"total": 90.0}, CALLED: {"order": 1.0, "policy": 1.0}})
+    assert not test.is_unknown({**known, CALLED: {"order": 1.0, "policy": 1.0}})
     denied = FactCondition(test, true=False)
     assert denied.holds(known)
     for source in known:
