@@ -502,7 +502,7 @@ class Learned:
         for place, tool in enumerate(tools):
             if tool in called:
                 run_P, times_P = self._callers_of(tool)
-                weights[place] = float(request.weight_R[run_P[times_P > called[tool]]].sum())
+                weights[place] = float(np.add.reduce(request.weight_R[run_P[times_P > called[tool]]]))
         return [weight / max(request.total, 1e-9) for weight in weights]
 
     def _callers_of(self, tool: ToolName) -> tuple[IndexArray, IndexArray]:

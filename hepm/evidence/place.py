@@ -77,23 +77,18 @@ class Nodes:
     after_M2: IntArray
 
     @cached_property
-    def _lists(self) -> tuple[list[int], list[list[int]]]:
-        """The same as lists, which are faster to go through one by one."""
-        return self.test_M.tolist(), self.after_M2.tolist()
-
-    def _way(self, answers: Sequence[bool], root: int) -> list[int]:
-        """The nodes from a root to the leaf with these answers."""
-        test_M, after_M2 = self._lists
-        node, way = root, [root]
-        while test_M[node] >= 0:
-            node = after_M2[node][answers[test_M[node]]]
-            way.append(node)
-        return way
+    def _ways(self) -> tuple[IndexArray, IndexArray]:
+        """The test of each node, and where a false and a true answer lead, a leaf to itself: shapes (M,), (2M,)."""
+        stays_M1 = np.arange(len(self.test_M))[:, None]
+        return self.test_M.astype(np.intp), np.where(self.test_M[:, None] < 0, stays_M1, self.after_M2).ravel()
 
     def leaves_of_one(self, true_F: BoolArray, trees: int) -> IntArray:
         """Where each tree ends with the answers of one situation, shape (T,)."""
-        answers: list[bool] = true_F.tolist()
-        return np.array([self._way(answers, root)[-1] for root in range(trees)], dtype=np.int32)
+        test_M, next_2M = self._ways
+        node_T = np.arange(trees)
+        for _ in range(DEEPEST if len(true_F) else 0):
+            node_T = next_2M[2 * node_T + true_F[test_M[node_T]]]
+        return node_T.astype(np.int32)
 
     def leaves(self, true_NF: BoolArray, trees: int) -> IntArray:
         """Where each tree ends with these answers, shape (N, T)."""
@@ -109,7 +104,13 @@ class Nodes:
 
     def path(self, true_F: BoolArray) -> list[int]:
         """The tests that the first tree asks with these answers."""
-        return self.test_M[self._way(true_F.tolist(), 0)[:-1]].tolist()
+        asked: list[int] = []
+        node = 0
+        while self.test_M[node] >= 0:
+            test = int(self.test_M[node])
+            asked.append(test)
+            node = self.after_M2[node, int(true_F[test])]
+        return asked
 
 
 @dataclass(frozen=True, eq=False)
