@@ -95,15 +95,17 @@ CODING_AGENTS: Final[Mapping[str, CodingAgent]] = {
 }  # fmt: skip
 
 
-def files_of(name: str, server: ServerEntry, scope: str | None, *, mcp: bool) -> list[ClientFile]:
-    """The files that connect a coding agent."""
+def files_of(name: str, server: ServerEntry, scope: str | None, *, mcp: bool, every: bool) -> list[ClientFile]:
+    """The files that connect a coding agent, with its MCP servers if that is asked for; `every` file that may do so."""
     agent = CODING_AGENTS[name]
     files: list[ClientFile] = []
     hooks = agent.path(agent.hooks, scope)
     if hooks is not None:
         files += _hook_files(name, agent, hooks, server)
     servers = agent.path(agent.mcp, scope)
-    if servers is not None and (mcp or not agent.kind):
+    add = f"`claude mcp add --scope user --transport http hepm {server.url('/mcp')}`"
+    refuse(mcp and servers is None, "--mcp", f"hepm writes no MCP servers of {name} for all projects: use {add}")
+    if servers is not None and (mcp or every or not agent.kind):
         files.append(_server_file(name, agent, servers, server))
     return files
 

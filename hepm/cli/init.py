@@ -69,7 +69,7 @@ def init(
     named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)
     refuse(not named, "--token-env", "name an environment variable, such as HEPM_TOKEN, not the token itself")
     # --remove also removes the lines of --mcp.
-    files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp or remove)
+    files = _files(client, ServerEntry(server, namespace, token_env), scope, mcp=mcp, every=remove)
     refuse((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
     for file in files:
         # Lines to paste go to stdout, all else to stderr.
@@ -84,14 +84,14 @@ def init(
         remark(f"{client} reaches hepm while `hepm serve` runs at {server}")
 
 
-def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool) -> Sequence[ClientFile]:
+def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool, every: bool) -> Sequence[ClientFile]:
     if client == "codex":
         refuse(scope == "project", "--scope", "Codex reads a model_provider from the user's file alone")
         path = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
-        return [codex_config(path, server, mcp=mcp)]
+        return [codex_config(path, server, mcp=mcp or every)]
     if client not in CODING_AGENTS:
         return []
-    return files_of(client, server, scope, mcp=mcp)
+    return files_of(client, server, scope, mcp=mcp, every=every)
 
 
 def _mcp_entry(store: str, namespace: str) -> str:

@@ -236,6 +236,7 @@ def test_no_token_is_written_and_wrong_options_are_refused() -> None:
         ("claude-code", "--namespace", "mcp"),
         ("claude-code", "--namespace", "a/b"),
         ("codex", "--scope", "project"),
+        ("claude-code", "--write", "--scope", "user", "--mcp"),
         ("mcp", "--write"),
         ("cline", "--mcp", "--token-env", "HEPM_TOKEN"),
         ("emacs",),
