@@ -123,6 +123,15 @@ def token_of(headers: _Headers) -> str:
     return (headers.get("x-api-key") or headers.get("x-goog-api-key", "")).strip()
 
 
+def _why_unknown(headers: _Headers) -> str:
+    """What a client has to send that sent none of the tokens."""
+    if headers.get("x-hepm-token", "").strip():
+        return "the token in X-Hepm-Token is none of this server's: check it against those that the server was given"
+    if token_of(headers):
+        return "the key that was sent is none of this server's tokens: beside a provider's key, send X-Hepm-Token: TOKEN"
+    return "a token is needed: X-Hepm-Token: TOKEN, or Authorization: Bearer TOKEN"
+
+
 class Guard:
     """Refuses what may not come in, and says in the scope what the others may do.
 
@@ -199,7 +208,7 @@ class Guard:
             response.headers["retry-after"] = "1"
             return response
         if access is None:
-            response = refused(401, "a token is needed: X-Hepm-Token: TOKEN, or Authorization: Bearer TOKEN")
+            response = refused(401, _why_unknown(headers))
             response.headers["www-authenticate"] = "Bearer"
             return response
         if not access.to(namespace):

@@ -225,6 +225,15 @@ def test_a_short_or_odd_token_is_refused_at_the_start(memory: Memory) -> None:
             Server(LiveRuns(memory), ServeOptions(host="0.0.0.0"), tokens={token: Access()})
 
 
+def test_a_client_with_a_wrong_token_or_with_its_providers_key_alone_learns_which_it_is(memory: Memory) -> None:
+    sent = {"": "a token is needed", "authorization": "the key that was sent", "x-hepm-token": "the token in X-Hepm"}
+    with serving(memory, tokens=TOKENS) as (_, url):
+        for header, said in sent.items():
+            headers = {header: "Bearer sk-of-a-provider"} if header else {}
+            answer = CLIENT.get(f"{url}/desk/metrics", headers=headers)
+            assert (answer.status_code, said in answer.json()["error"]["message"]) == (401, True), answer.text
+
+
 def test_an_address_that_tries_tokens_is_stopped_and_known_agents_there_go_on(memory: Memory) -> None:
     with serving(memory, tokens=TOKENS) as (_, url):
 
