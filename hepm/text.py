@@ -15,6 +15,7 @@ NAME_CHARS: Final = 400
 """Maximum length of a quoted tool name in a prompt."""
 
 _PLACE_CHARS: Final = 80
+_OBJECT: Final = re.compile(r"a valid dictionary(?: or instance of \w+)?")  # as pydantic calls it
 _NEARLY_SURE: Final = 0.95
 _TOOL_NAME: Final = re.compile(r"[\w./-]{1,128}")
 # What models' chat templates read as the end of a text or the start of a message.
@@ -150,5 +151,6 @@ def what_is_wrong(error: ValidationError, most: int = 10) -> str:
     # Without the values: they may be private, and errors end up in logs.
     for one in error.errors(include_url=False, include_context=False, include_input=False)[:most]:
         where = ".".join(map(str, one["loc"])) or "the object"
-        wrong.append(f"{where[:_PLACE_CHARS]}: {one['msg']}")
+        said = _OBJECT.sub("an object", one["msg"].removeprefix("Value error, "))
+        wrong.append(f"{where[:_PLACE_CHARS]}: {said}")
     return "; ".join(wrong)

@@ -16,6 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
+import hepm
 from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.live_run import MCP_DOOR, TOKEN, Bounded, LiveRun, only_summarised
 from hepm.agents.runs import MOST, LiveRuns, check_own
@@ -192,6 +193,7 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
     """The server, for the namespace of the request under way."""
     app = _Server(
         "hepm",
+        version=hepm.__version__,
         instructions="Memory of earlier runs. Ask suggest_next_tools before choosing a tool, and report the outcome "
         "with record_outcome at the end. Use one session_id throughout a task.",
         log_level="WARNING",

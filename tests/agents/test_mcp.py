@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
+import hepm
 from hepm import Memory, from_messages
 from hepm.agents.guard import Access
 from hepm.agents.live_run import TOKEN
@@ -27,6 +28,7 @@ from tests.runs import asked, called, stored_run
 def test_a_client_of_either_protocol_asks_summarises_and_tells_the_outcome(memory: Memory, mode: str) -> None:  # noqa: F811
     async def talk(url: str) -> dict[str, Any]:
         async with Client(f"{url}/mcp", mode=mode) as client:
+            version = client.server_info.version
             listed = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
             asked = {"session_id": "s1", "history": ["get_order", "mcp__hepm__search_experience"]}
             next_tools = await client.call_tool("suggest_next_tools", asked)
@@ -43,6 +45,7 @@ def test_a_client_of_either_protocol_asks_summarises_and_tells_the_outcome(memor
 
     with serving(memory) as (_, url):
         got = asyncio.run(talk(url))
+    assert got["version"] == hepm.__version__
     assert set(got["listed"]) == set(OWN_TOOLS)
     assert all(argument in ("", *got["listed"][name]) for name, argument in OWN_TOOLS.items())
     assert got["next_tools"].structured_content["tools"][0]["tool"] == "refund"
