@@ -342,7 +342,8 @@ class LiveRuns:
         run = LiveRun(session, namespace, door, name=name)
         self._runs[namespace, name] = run
         self.counts["runs", namespace] += 1
-        _log.info("run %r of %r begins (%s)", name, namespace, door)
+        how = "goes on" if session.so_far.turns else "begins"
+        _log.info("run %r of %r %s (%s)", session.id, namespace, how, door)
         return run
 
     def _find(self, namespace: str, id: str) -> Trajectory | None:
@@ -488,8 +489,8 @@ class LiveRuns:
 
     # End
 
-    def finish(self, id: str, *, namespace: str, success: bool | None, reward: float | None) -> None:
-        """Store a run with its outcome.
+    def finish(self, id: str, *, namespace: str, success: bool | None, reward: float | None) -> str:
+        """Store a run with its outcome; its own id, which is another one where the client's session had a run before.
 
         Raises:
             InputError: no such run is known here, or it has another outcome already.
@@ -501,7 +502,7 @@ class LiveRuns:
                 raise TimeoutError
             finishing = self._waiting.submit(copy_context().run, self._finish, id, namespace, success, reward)
             try:
-                finishing.result(STORE_S)
+                return finishing.result(STORE_S)
             finally:
                 finishing.cancel()
         except TimeoutError as error:  # as a server that died just now
@@ -509,7 +510,7 @@ class LiveRuns:
                 "the store does not answer: the run is kept on disk. Send its outcome again later"
             ) from error
 
-    def _finish(self, id: str, namespace: str, success: bool | None, reward: float | None) -> None:
+    def _finish(self, id: str, namespace: str, success: bool | None, reward: float | None) -> str:
         with self._lock:
             run = self._current(self._by_name_or_id(namespace, id))
             known = run or self._ended.get((namespace, id))
@@ -540,7 +541,9 @@ class LiveRuns:
                 if run is not None:
                     self._end(run)
         self.counts["outcomes", namespace] += 1
-        _log.info("run %r of %r is stored with its outcome", id, namespace)
+        own = id if session is None else session.id
+        _log.info("run %r of %r is stored with its outcome", own, namespace)
+        return own
 
     def _by_name_or_id(self, namespace: str, id: str) -> LiveRun | None:
         """A run under way by the name that its client gave, else by its own id: a reply's header names that."""

@@ -43,7 +43,7 @@ def serve(store: str, **given: Any) -> None:
     # Web frameworks are an extra: the message names it.
     try:
         from hepm.agents.guard import Access, read_tokens
-        from hepm.web.server import Server, serve
+        from hepm.web.server import Server, listening, serve
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
 
@@ -65,10 +65,12 @@ def serve(store: str, **given: Any) -> None:
         # Flushed: programs that start the server wait for this line.
         print(f"hepm serves {store} (upstream {shown}{source}) at {address}", file=sys.stderr, flush=True)
 
-    with open_memory(store, **_session_settings(options), deny=options.deny) as memory:
+    # The port first: where it is in use, no store is made.
+    with listening(options) as port, open_memory(store, **_session_settings(options), deny=options.deny) as memory:
         runs = _live_runs(memory, config)
         logging.getLogger("hepm").setLevel(logging.INFO)  # runs that begin and are stored
-        serve(Server(runs, options, tokens=tokens, upstream_key=os.environ.get("HEPM_UPSTREAM_KEY", "")), say)
+        server = Server(runs, options, tokens=tokens, upstream_key=os.environ.get("HEPM_UPSTREAM_KEY", ""))
+        serve(server, port, say)
 
 
 @command("mcp")

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -267,34 +267,38 @@ async def _failed(request: Request, error: Exception) -> Response:
 _HANDLERS: Final = {HepmError: _explained, HTTPException: _unrouted, Exception: _failed}
 
 
-def serve(server: Server, on_start: Callable[[str], object] = lambda address: None) -> None:
-    """Serve until the process gets a signal to stop. Requests under way are answered, and runs stay on disk.
-
-    Args:
-        on_start: Called with the address once the port is open.
-    Raises:
-        InputError: the port is in use.
-    """
-    import uvicorn
-
-    options = server.options
+@contextlib.contextmanager
+def listening(options: ServeOptions) -> Generator[socket.socket]:
+    """The port of a server, which clients may connect to before it answers; InputError if it is in use."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     # With the protocol: asyncio sends small parts at once (TCP_NODELAY) only on sockets that name it.
-    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as port:
         # A server that was stopped a moment ago leaves its port in TIME_WAIT for a minute.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((options.host, options.port))
+            port.bind((options.host, options.port))
+            # Connections that may wait to be accepted; a burst of agents fills the usual 128.
+            port.listen(2_048)
         except OSError as error:
             where = f"{options.host}:{options.port}"
             raise InputError(f"{where} cannot be used ({error.strerror}): give another --port") from error
-        # Connections that may wait to be accepted; a burst of agents fills the usual 128.
-        listening.listen(2_048)
-        host, port = listening.getsockname()[:2]
-        on_start(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
-        # uvicorn raises the signal again when all is answered: without a handler the memory would not be closed.
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-        uvicorn.Server(uvicorn_config(server.app, options)).run(sockets=[listening])
+        yield port
+
+
+def serve(server: Server, port: socket.socket, on_start: Callable[[str], object]) -> None:
+    """Serve until the process gets a signal to stop. Requests under way are answered, and runs stay on disk.
+
+    Args:
+        port: That it listens on.
+        on_start: Called with the address.
+    """
+    import uvicorn
+
+    host, number = port.getsockname()[:2]
+    on_start(f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}")
+    # uvicorn raises the signal again when all is answered: without a handler the memory would not be closed.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    uvicorn.Server(uvicorn_config(server.app, server.options)).run(sockets=[port])
 
 
 def uvicorn_config(app: ASGIApp, options: ServeOptions) -> uvicorn.Config:

@@ -85,9 +85,10 @@ class Ending(BaseModel):
 
 
 class OutcomeKept(TypedDict):
-    """A run that is stored with its outcome."""
+    """A run that is stored with its outcome: the one under way, else the latest, of this session."""
 
     session: str
+    run: str
     stored: bool
 
 
@@ -116,8 +117,8 @@ class SessionDoors:
     def _outcome(self, request: Request, ending: Ending) -> OutcomeKept:
         """Store a run with its outcome."""
         about: Any = {"success": ending.success, "reward": ending.reward}
-        self._runs.finish(ending.session, namespace=namespace_of(request), **about)
-        return {"session": ending.session, "stored": True}
+        run = self._runs.finish(ending.session, namespace=namespace_of(request), **about)
+        return {"session": ending.session, "run": run, "stored": True}
 
     def _hint(self, request: Request, conversation: RunSoFar) -> PromptParts:
         """What memory says before the next call of the model; records the conversation up to here."""

@@ -89,9 +89,10 @@ REFUSALS: list[tuple[str, str, Any, int, str]] = [
     ("POST", "/api/lessons", {"kind": "notes", "id": "n", "retired": True}, 400, "kind: input should be"),
     ("POST", "/api/lessons", {"kind": "principle", "id": "\ud800", "retired": True}, 400, "surrogate"),
     ("POST", "/api/lessons", [], 400, "no JSON object"),
-    ("POST", "/outcome", {"session": "run-0", "score": 1}, 400, 'neither "success" nor "reward" is given'),
+    ("POST", "/outcome", {"session": "run-0", "score": 1}, 400, 'the object: neither "success" nor "reward"'),
     ("POST", "/api/hint", {"session": "s", "messages": []}, 400, "messages: list should have at least 1 item"),
-    ("POST", "/api/record", {"session": "s", "messages": ["hi"]}, 400, "messages.0: input should be a valid dict"),
+    ("POST", "/api/record", {"session": "s", "messages": ["hi"]}, 400, "messages.0: input should be an object"),
+    ("POST", "/api/hint", {"session": "s", "messages": [{}], "tools": ["a"]}, 400, "tools.0: input should be an object"),
     ("POST", "/outcome", {"session": "s", "success": "yes"}, 400, "success: input should be a valid boolean"),
     ("POST", "/outcome", {"session": "none", "success": True}, 404, "'none'"),
 ]
@@ -172,15 +173,27 @@ def test_a_program_is_told_the_next_tool_and_its_run_is_stored_with_its_errors(m
     assert "Suggested" not in repr(run)
 
 
-def test_a_server_says_on_standard_error_that_a_run_begins_and_is_stored(tmp_path: Path) -> None:
+def test_a_server_says_on_standard_error_that_a_run_begins_goes_on_after_a_restart_and_is_stored(tmp_path: Path) -> None:
     served = Served(tmp_path / "m.hepm", "http://127.0.0.1:1/v1")
     try:
         post(served.url, "/api/hint", [WISH])
-        post(served.url, "/outcome", success=True)
+        served.kill(signal.SIGTERM)
+        served.start()
+        post(served.url, "/api/hint", FOUND)
+        assert post(served.url, "/outcome", success=True)["run"] == "ticket-7"
+        post(served.url, "/api/hint", [{"role": "user", "content": "Where is parcel 9?"}])
+        late = post(served.url, "/outcome", success=False)
+        assert late == {"session": "ticket-7", "run": "ticket-7-2", "stored": True}
     finally:
         assert served.kill(signal.SIGTERM) == 0
-    assert served.said[0].endswith("INFO run 'ticket-7' of 'default' begins (api)\n")
-    assert served.said[1].endswith("INFO run 'ticket-7' of 'default' is stored with its outcome\n")
+    said = [line.partition("INFO ")[2].rstrip() for line in served.said]
+    assert said == [
+        "run 'ticket-7' of 'default' begins (api)",
+        "run 'ticket-7' of 'default' goes on (api)",
+        "run 'ticket-7' of 'default' is stored with its outcome",
+        "run 'ticket-7-2' of 'default' begins (api)",
+        "run 'ticket-7-2' of 'default' is stored with its outcome",
+    ]
 
 
 def test_a_session_of_another_token_is_refused(memory: Memory) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pwd
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -145,7 +146,7 @@ def test_a_server_goes_by_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch
     configure(folder, f"store = 'served.hepm'\noutcome_by = []\n[serve]\n{lines}")
     began: list[Server] = []
 
-    def serve(server: Server, say: Callable[[str], object]) -> None:
+    def serve(server: Server, port: object, say: Callable[[str], object]) -> None:
         began.append(server)
         assert server.memory.speak == "weighed"
         with server.memory.session(task="solve T-17") as session:
@@ -164,6 +165,15 @@ def test_a_server_goes_by_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch
     [turn] = ingest.redactor(Trajectory("a", (Turn("user", "see T-17"),))).turns
     assert "T-17" not in turn.text
     assert (server.options.port, server.runs.idle_s, ingest.outcome_by) == (0, 60.0, ())
+
+
+def test_no_store_is_made_where_the_port_of_a_server_is_in_use(folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        answer = run(folder, "serve", "--port", str(taken.getsockname()[1]), "--store", "new.hepm")
+    assert "give another --port" in one_sentence(answer)
+    assert not (folder / "new.hepm").exists()
 
 
 def test_every_setting_has_a_meaning_and_a_default_within_what_is_allowed() -> None:

@@ -85,9 +85,10 @@ export interface NextTool {
   reason: string;
 }
 
-/** A run that is stored with its outcome. */
+/** A run that is stored with its outcome: the one under way, else the latest, of this session. */
 export interface OutcomeKept {
   session: string;
+  run: string;
   stored: boolean;
 }
 

@@ -39,7 +39,11 @@ test("a session is told the next tools, and its run is stored with its calls and
   session.say("assistant", "Nothing can be refunded.");
   assert.deepEqual(await session.record(), { run: "ts-ticket-7", messages: 6 });
   for (let time = 0; time < 2; time++) {
-    assert.deepEqual(await session.finish({ success: false }), { session: "ts-ticket-7", stored: true });
+    assert.deepEqual(await session.finish({ success: false }), {
+      session: "ts-ticket-7",
+      run: "ts-ticket-7",
+      stored: true,
+    });
   }
   const run = await hepm.request("GET /api/run", { id: "ts-ticket-7" });
   assert.equal(run.success, false);
