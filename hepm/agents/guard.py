@@ -128,7 +128,7 @@ def _why_unknown(headers: _Headers) -> str:
     if headers.get("x-hepm-token", "").strip():
         return "the token in X-Hepm-Token is none of this server's: check it against those that the server was given"
     if token_of(headers):
-        return "the key that was sent is none of this server's tokens: beside a provider's key, send X-Hepm-Token: TOKEN"
+        return "the key that was sent is no token of this server: beside a provider's key, send X-Hepm-Token: TOKEN"
     return "a token is needed: X-Hepm-Token: TOKEN, or Authorization: Bearer TOKEN"
 
 

@@ -92,7 +92,7 @@ REFUSALS: list[tuple[str, str, Any, int, str]] = [
     ("POST", "/outcome", {"session": "run-0", "score": 1}, 400, 'the object: neither "success" nor "reward"'),
     ("POST", "/api/hint", {"session": "s", "messages": []}, 400, "messages: list should have at least 1 item"),
     ("POST", "/api/record", {"session": "s", "messages": ["hi"]}, 400, "messages.0: input should be an object"),
-    ("POST", "/api/hint", {"session": "s", "messages": [{}], "tools": ["a"]}, 400, "tools.0: input should be an object"),
+    ("POST", "/api/hint", {"session": "s", "messages": [{}], "tools": ["a"]}, 400, "tools.0: input should be an obj"),
     ("POST", "/outcome", {"session": "s", "success": "yes"}, 400, "success: input should be a valid boolean"),
     ("POST", "/outcome", {"session": "none", "success": True}, 404, "'none'"),
 ]
@@ -173,7 +173,7 @@ def test_a_program_is_told_the_next_tool_and_its_run_is_stored_with_its_errors(m
     assert "Suggested" not in repr(run)
 
 
-def test_a_server_says_on_standard_error_that_a_run_begins_goes_on_after_a_restart_and_is_stored(tmp_path: Path) -> None:
+def test_a_server_says_on_standard_error_that_a_run_begins_goes_on_and_is_stored(tmp_path: Path) -> None:
     served = Served(tmp_path / "m.hepm", "http://127.0.0.1:1/v1")
     try:
         post(served.url, "/api/hint", [WISH])
