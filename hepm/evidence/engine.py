@@ -135,6 +135,7 @@ class Findings:
 
 
 _Ways: TypeAlias = Mapping[ToolName, Way]
+_Callers: TypeAlias = dict[ToolName, tuple[IndexArray, IndexArray]]
 
 
 class ToolCodes(dict[ToolName, int]):
@@ -156,6 +157,10 @@ class ToolCodes(dict[ToolName, int]):
             for tool, times in Counter(calls).items():
                 pairs.append((run, self[tool], times))
         return np.array(pairs, dtype=np.intp).reshape(-1, 3).T.copy()
+
+    def lasts(self, calls_R: Iterable[Sequence[ToolName]]) -> IndexArray:
+        """The last tool of each run, as `Learned.last_R`."""
+        return np.array([self[calls[-1]] if calls else -1 for calls in calls_R], dtype=np.intp)
 
 
 class _Like(NamedTuple):
@@ -238,7 +243,9 @@ class Learned:
         base: Share of successful runs; `ceiling` of those after the best calls.
         support, failures: How many successful, and how many failed runs called each tool.
         called_3P: Numbers of the run and of the tool, and how often it called it, of all P pairs.
+        last_R: The number of the last tool of each run; -1 of one without calls.
         whole: Whether all runs were read; else counts are the least there are.
+        callers: The runs that called a tool, and how often each did; of the tools that were asked for.
     """
 
     places: Places
@@ -249,9 +256,11 @@ class Learned:
     support: Counter[ToolName]
     failures: Counter[ToolName]
     called_3P: IndexArray
+    last_R: IndexArray
     stems: Mapping[ToolName, frozenset[str]]
     chance: Chance = SHIPPED_CHANCE
     whole: bool = True
+    callers: _Callers = field(default_factory=_Callers)
 
     @cached_property
     def _by_support(self) -> list[ToolName]:
@@ -266,10 +275,6 @@ class Learned:
             for word in words:
                 found[word].append(tool)
         return found
-
-    @cached_property
-    def _callers(self) -> dict[ToolName, tuple[IndexArray, IndexArray]]:
-        return {}
 
     @cached_property
     def _asked(self) -> dict[frozenset[str], _Request]:
@@ -352,7 +357,7 @@ class Learned:
         if not situation.wish or not self.support[last]:
             return 1.0, 0.0
         came = self._came(last, request)
-        ended = float(request.weight_R[self._last_R == self.numbers[last]].sum())
+        ended = float(request.weight_R[self.last_R == self.numbers[last]].sum())
         # Where the user has written since, what was said decides whether the run goes on.
         user_spoke = SINCE in situation.facts and "=user" in situation.facts[SINCE]
         if situation.place.failed or user_spoke or not ended:
@@ -368,11 +373,6 @@ class Learned:
         if part >= of_all - by_chance:
             return 1.0
         return part / of_all
-
-    @cached_property
-    def _last_R(self) -> IndexArray:
-        """The number of the last tool of each run; -1 of one without calls."""
-        return np.array([self.numbers[run.calls[-1]] if run.calls else -1 for run in self.requests.runs], dtype=np.intp)
 
     def runs_of(self, found: Findings, tool: ToolName, *, won: bool) -> tuple[str, ...]:
         """Ids of the counted runs that called a tool and succeeded, or failed: the latest first, at most 20."""
@@ -507,11 +507,11 @@ class Learned:
 
     def _callers_of(self, tool: ToolName) -> tuple[IndexArray, IndexArray]:
         """The runs that called a tool, and how often each did."""
-        found = self._callers.get(tool)
+        found = self.callers.get(tool)
         if found is None:
             run_P, tool_P, times_P = self.called_3P
             of_tool_P = tool_P == self.numbers[tool]
-            found = self._callers[tool] = run_P[of_tool_P], times_P[of_tool_P]
+            found = self.callers[tool] = run_P[of_tool_P], times_P[of_tool_P]
         return found
 
     def _named(self, facts: Facts) -> Scores:
@@ -534,6 +534,11 @@ class Learned:
             support = support + called
         else:
             failures = failures + called
+        callers = self.callers.copy()
+        for tool, times in Counter(run.calls).items():
+            if tool in callers:
+                run_P, times_P = callers[tool]
+                callers[tool] = np.append(run_P, number), np.append(times_P, times)
         return replace(
             self,
             places={**self.places, **places},
@@ -542,7 +547,9 @@ class Learned:
             support=support,
             failures=failures,
             called_3P=np.concatenate([self.called_3P, self.numbers.counts([run.calls], first=number)], axis=1),
+            last_R=np.append(self.last_R, self.numbers.lasts([run.calls])),
             stems={**self.stems, **stems_of(called)},
+            callers=callers,
         )
 
 

@@ -209,6 +209,7 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
         Counter(texts["support"]),
         Counter(texts["failures"]),
         arrays["called_3P"],
+        numbers.lasts([run.calls for run in runs]),
         stems_of(numbers),
         Chance(tuple(weights), tuple(first), *measured),
         texts["whole"],

@@ -65,6 +65,7 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         support,
         failures,
         called_3P,
+        tools.lasts([run.calls for run in runs]),
         stems_of(tools),
         whole=whole,
     )

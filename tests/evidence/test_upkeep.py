@@ -89,6 +89,20 @@ def test_a_new_run_counts_at_once_without_learning_anew(memory: Memory, learning
     assert len(learned(memory).requests.run_ids) == len(sample_of(memory).runs) == 106
 
 
+def test_what_is_kept_of_runs_is_the_same_with_more_runs_as_counted_anew(memory: Memory) -> None:
+    assert ranked(memory)  # which asks for the callers of "look"
+    memory.ingest([*songs(2), trajectory("twice", "look", "look", goal="look twice")])
+    memory.follow_now()
+    now = learned(memory)
+    number = now.numbers["look"]
+    assert len(now.requests.runs) == 103
+    assert now.last_R.tolist() == [now.numbers[run.calls[-1]] for run in now.requests.runs]
+    assert [now.callers["look"][row].tolist() for row in (0, 1)] == [
+        [run for run, tool, _ in now.called_3P.T.tolist() if tool == number],
+        [times for _, tool, times in now.called_3P.T.tolist() if tool == number],
+    ]
+
+
 def test_all_is_learned_anew_after_a_quarter_more_runs(memory: Memory, learnings: list[int]) -> None:
     for count, first in ((20, 100), (5, 120), (1, 125)):
         assert ranked(memory)
