@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, TypeAlias
 
 from hepm.evidence.decisions import LabelledRun, by_family
@@ -52,6 +53,8 @@ def hard_requests(runs: Sequence[LabelledRun], store: Store, *, namespace: str) 
     for words, members in kinds:
         lost = [run.id for run in members if not run.won]
         others = (all_lost - len(lost)) / max(len(runs) - len(members), 1)
+        if len(lost) <= others * len(members):
+            continue
         text = f": {len(lost):,} of {len(members):,} failed (others: {percent(others)})"
         if len(lost) == len(members):
             text = f": never solved in {count_of(len(lost), 'run')} (others fail in {percent(others)})"
@@ -95,7 +98,8 @@ def _failing_tasks(families: _Families, all_lost: int, all_runs: int) -> Iterato
 def _failing_words(families: _Families) -> Iterator[_Kind]:
     """Words whose requests fail more often than chance explains, with other words of the same requests.
 
-    A family counts once, as failing if most of its runs failed: a task that is run often is one request.
+    A family counts once, by its first request, as failing if most of its runs failed: a task that is run often is one
+    request. The runs are all that say one of the words.
     """
     failing = {family for family, runs in families.items() if 2 * _lost(runs) > len(runs)}
     holders: defaultdict[str, set[str]] = defaultdict(set)
@@ -116,10 +120,9 @@ def _failing_words(families: _Families) -> Iterator[_Kind]:
             continue
         covered |= having
         same = [other for other in likeliest_first if _are_same(holders[other], having) and other != word]
-        members: list[LabelledRun] = []
-        for family in sorted(having):
-            members += families[family]
-        yield (word, *same[: _WORDS - 1]), members
+        words = (word, *same[: _WORDS - 1])
+        every = chain.from_iterable(families[family] for family in sorted(families))
+        yield words, [run for run in every if not run.words.isdisjoint(words)]
 
 
 def _are_same(one: set[str], other: set[str]) -> bool:

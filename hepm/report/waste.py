@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final, TypeAlias
 
 from hepm.evidence.chance import RARE
@@ -54,7 +54,7 @@ def _row(
     """
     runs = {run.id: run for _, run in calls}
     counts: dict[str, float] = {"calls": len(calls), "runs": len(runs)}
-    cost = f"{count_of(len(calls), 'call')} in {count_of(len(runs), 'run')}"
+    cost = f"{count_of(len(calls), 'repeat' if kind == 'repeated' else 'call')} in {count_of(len(runs), 'run')}"
     latencies = [call.latency_s for call, _ in calls if call.latency_s is not None]
     if latencies:
         counts["seconds"] = sum(latencies)
@@ -80,17 +80,17 @@ def _repeated(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
             if len(equal) >= REPEATED:
                 wasted[equal[0].name] += [(call, run) for call in equal[1:]]
     for tool, calls in wasted.items():
-        yield _row("repeated", tool, calls, " called three times or more without change", " too many")
+        yield _row("repeated", tool, calls, " called three times or more without change", "")
 
 
 def _errors(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
     """The errors that several runs met, each by its last telling line, without numbers, ids and paths."""
     errors: defaultdict[tuple[ToolName, str], list[tuple[ToolCall, Trajectory, str]]] = defaultdict(list)
     for run in runs:
-        calls = list(run.calls())
-        for at, call in enumerate(calls):
-            if call.error:
-                errors[call.name, next(iter(errors_of(call)), "")].append((call, run, _end_of(call, calls[at + 1 :])))
+        met = [(call, _error_of(call)) for call in run.calls()]
+        for at, (call, error) in enumerate(met):
+            if error is not None:
+                errors[call.name, error].append((call, run, _end_of(met[at:])))
     for (tool, message), met in errors.items():
         outcomes = {run.id: run.outcome.success for _, run, _ in met}
         if len(outcomes) < FEWEST_RUNS:
@@ -111,17 +111,31 @@ def _errors(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
         yield _row("error", tool, [(call, run) for call, run, _ in met], what, after, [f"it {'; '.join(how)}"])
 
 
-def _end_of(failed: ToolCall, calls: Iterable[ToolCall]) -> str:
-    """What ended an error: the call between it and the next one of its tool that worked, among those after it."""
-    before = failed
-    for call in calls:
-        if call.name == failed.name and not call.error:
-            if before.name != failed.name:
-                return f"worked after {before.name}"
+def _error_of(call: ToolCall) -> str | None:
+    """The telling line of an error, "" if it has none; None if the call worked."""
+    return next(iter(errors_of(call)), "") if call.error else None
+
+
+def _end_of(met: Sequence[tuple[ToolCall, str | None]]) -> str:
+    """What ended the error of the first call: the call between it and the next one of its tool without it.
+
+    That one may have failed for another reason, which something else ended.
+    """
+    failed, error = met[0]
+    ended_by = failed
+    for (before, _), (call, other) in pairwise(met):
+        if call.name != failed.name:
+            continue
+        if other == error:
+            ended_by = failed
+        elif ended_by.name == failed.name:
+            ended_by = before
+        if other is None:
+            if ended_by.name != failed.name:
+                return f"worked after {ended_by.name}"
             if call.arguments == failed.arguments:
                 return "worked when called again"
             return "worked with other arguments"
-        before = call
     return "never worked again"
 
 

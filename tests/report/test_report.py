@@ -288,6 +288,20 @@ def test_words_whose_requests_fail_far_more_often_name_a_kind(tmp_path: Path) ->
     assert (row.counts["failed"], row.counts["runs"]) == (20, 20)
 
 
+def test_words_that_name_a_kind_count_the_runs_that_say_them(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for number in range(120):
+        hard = number % 60 % 3 == 0
+        says = "insure" if hard != (number > 110) else "send"  # the same tasks again, two of them in other words
+        goal = f"please {says} parcel {'abcdefghij'[number % 10] * 4}"
+        runs.append(trajectory(f"r{number}", "look", "send", success=not hard, goal=goal, task=f"t{number % 60}"))
+    (row, *_) = rows_of(report_of(tmp_path, *runs), "Requests that fail")
+    said = [run for run in runs if "insure" in run.turns[0].text]
+    assert row.name.startswith('requests that say "insure"')
+    assert row.counts["runs"] == len(said)
+    assert row.counts["failed"] == sum(run.outcome.success is False for run in said) < len(said)
+
+
 def with_calls(name: str, *calls: ToolCall, success: bool = True, task: str = "t") -> Trajectory:
     turns = [Turn("user", "please help"), *(Turn("assistant", calls=(call,)) for call in calls)]
     return Trajectory(name, tuple(turns), Outcome(float(success), success), environment="shop", task=task)
@@ -300,6 +314,7 @@ def test_equal_calls_with_equal_results_are_waste_from_the_third_on(tmp_path: Pa
     (row,) = rows_of(report, "Waste")
     assert (row.kind, row.name) == ("repeated", "poll")
     assert row.counts == {"calls": 3, "runs": 1, "seconds": 6.0, "tokens": row.counts["tokens"]}
+    assert row.text.startswith(" called three times or more without change: 3 repeats in 1 run, 6 s, about ")
     assert [run.id for run in row.runs] == ["loops"]
 
 
@@ -316,6 +331,22 @@ def test_an_error_is_told_with_what_ended_it(tmp_path: Path) -> None:
         "it worked after stop in 3 runs, of which 3 succeeded; "
         "worked with other arguments in 2 runs, of which 0 succeeded"
     ]
+
+
+def test_what_ended_an_error_is_what_came_before_the_first_call_without_it_though_that_failed_otherwise(
+    tmp_path: Path,
+) -> None:
+    refused, other = (ToolCall("test", {}, f"Error: {what}", error=True) for what in ("no database", "one is not two"))
+    start, edit, good = ToolCall("start"), ToolCall("edit"), ToolCall("test", {}, "passed", error=False)
+    runs = [with_calls(f"r{n}", refused, start, other, edit, good) for n in range(3)]
+    runs += [with_calls(f"s{n}", refused, edit, other, refused, start, good) for n in range(2)]
+    runs += [with_calls("last", refused, start, other, edit, success=False)]
+    rows = {
+        row.text.split('"')[1]: row.below for row in rows_of(report_of(tmp_path, *runs), "Waste") if row.kind == "error"
+    }
+    [of_refused] = rows["no database"]
+    assert of_refused.startswith("it worked after start in 5 runs, of which 5 succeeded; ")
+    assert "never worked again in 1 run, of which 0 succeeded" in of_refused
 
 
 def test_calls_that_successful_runs_of_the_task_leave_out_are_waste(tmp_path: Path) -> None:
