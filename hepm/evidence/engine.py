@@ -26,7 +26,7 @@ from hepm.evidence.decisions import (
 )
 from hepm.evidence.facts import FactTest
 from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, NearestVote, Requests
-from hepm.evidence.place import COMPARED, PlaceEvidence, Places
+from hepm.evidence.place import COMPARED, Counted, PlaceEvidence, Places
 from hepm.evidence.values import Way
 from hepm.graph.rows import Float32Array
 from hepm.types import SAID, SAID_LAST, USER, USER_SIDE, Facts, ToolName
@@ -59,22 +59,6 @@ _RUNS_BEHIND: Final = 20  # whose ids are told of what was counted
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z0-9]{2,}")
 _STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" and "refunding"
-
-
-class Counted(NamedTuple):
-    """Runs that called a tool in the leaf of the small tree.
-
-    Attributes:
-        tried: How many runs made them, and how many of these succeeded: `won`.
-    """
-
-    tried: int
-    won: int
-
-    @property
-    def failed(self) -> int:
-        """The runs that failed."""
-        return self.tried - self.won
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +108,14 @@ class Findings:
         """What came of each tool at this place, in whatever situation."""
         if self.place is None:
             return {}
-        return counted(self.place, np.ones(len(self.place.run_N), dtype=np.float32), self.base, None)
+        return counted(self.place, np.ones((1, len(self.place.run_N)), dtype=np.float32), self.base, None)[0]
 
     @property
     def everywhere(self) -> Mapping[ToolName, Counted]:
         """Of each tool, the decisions at this place."""
         if self.place is None:
             return {}
-        return _counted(self.place, np.ones(len(self.place.run_N), dtype=np.bool_))
+        return self.place.everywhere
 
 
 _Ways: TypeAlias = Mapping[ToolName, Way]
@@ -185,20 +169,22 @@ class _Seen(NamedTuple):
     Attributes:
         ways: By the trees; `share` is the part of each tool in what worked.
         by_request: The same part where like requests and equal last calls count more.
+        by_both: What came of each tool by the forest and the small tree.
         nearest: Shares of the vote as far as they fit.
     """
 
     ways: _Ways
     share: Scores
     by_request: Scores
+    by_both: _Ways
     vote: NearestVote
     nearest: Scores
 
     @classmethod
-    def of(cls, ways: _Ways, asked: _Ways, vote: NearestVote) -> _Seen:
+    def of(cls, ways: _Ways, asked: _Ways, by_both: _Ways, vote: NearestVote) -> _Seen:
         """By what came of each tool by the trees, and where like requests count more."""
         share = shares(ways)
-        return cls(ways, share, shares(asked), vote, fitting(vote, share))
+        return cls(ways, share, shares(asked), by_both, vote, fitting(vote, share))
 
     def likely(self, *more: Scores) -> set[ToolName]:
         """The tools that have a share of `LIKELY` or more by any of these."""
@@ -224,13 +210,14 @@ class _Seen(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool and of
-    all, and the effective number of runs (Kish 1965)."""
+    """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool called,
+    by the last one and of all, and the effective number of runs (Kish 1965)."""
 
     cosine_R: FloatArray
     voters: Mapping[int, float]
     weight_R: FloatArray
     called_T: FloatArray
+    ended_T: FloatArray
     total: float
     effective: float
 
@@ -297,9 +284,10 @@ class Learned:
             weight_R = np.exp((cosine_R - cosine_R[won_R].max()) / TEMPERATURE) * won_R
         run_P, tool_P, _ = self.called_3P
         called_T = np.bincount(tool_P, weight_R[run_P], len(self.numbers)).astype(np.float64)
+        ended_T = np.bincount(self.last_R + 1, weight_R, len(self.numbers) + 1)[1:].astype(np.float64)
         total = float(weight_R.sum())
         effective = total**2 / max(float((weight_R**2).sum()), 1e-9)
-        return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T, total, effective)
+        return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T, ended_T, total, effective)
 
     def at(
         self,
@@ -325,7 +313,7 @@ class Learned:
         true_UF = place.answers(facts)
         group_N = self._cases(place, known=self.chance.known(vote.likeness) >= KNOWN)
         like = _Like(place, *place.like(true_UF), request.cosine_R[place.run_N], group_N)
-        conditions = tuple(place.questions.tests[test] for test in place.small.path(true_UF[-1]))
+        conditions = tuple([place.questions.tests[test] for test in place.small.path(true_UF[-1])[0]])
         # Of a result that is not known, no test is false.
         if blind or any(test.is_unknown(facts) for test in conditions):
             conditions = ()
@@ -341,7 +329,7 @@ class Learned:
             conditions=conditions,
             by_user=by_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1,
             unlike=bool(conditions) and vote.likeness < _UNLIKE and all(missing),
-            counted=_counted(place, like.small_N),
+            counted=place.counted(like.small_N),
             leaf_N=like.small_N,
             place=place,
             base=self.base,
@@ -357,17 +345,18 @@ class Learned:
         if not situation.wish or not self.support[last]:
             return 1.0, 0.0
         came = self._came(last, request)
-        ended = float(request.weight_R[self.last_R == self.numbers[last]].sum())
+        ended: float = request.ended_T[self.numbers[last]]
         # Where the user has written since, what was said decides whether the run goes on.
         user_spoke = SINCE in situation.facts and "=user" in situation.facts[SINCE]
         if situation.place.failed or user_spoke or not ended:
             return came, 0.0
         # Of many decisions at a place some are left out.
-        went_on = float(request.weight_R[place.run_N].sum()) * place.seen / len(place.run_N)
+        went_on = float(np.add.reduce(request.weight_R.take(place.run_N))) * place.seen / len(place.run_N)
         return came, ended / (ended + went_on)
 
     def _came(self, tool: ToolName, request: _Request) -> float:
-        part, of_all = self._remaining([tool], {}, request)[0], self.support[tool] / self.requests.won_R.sum()
+        of_all = self.support[tool] / np.count_nonzero(self.requests.won_R)
+        part: float = request.called_T[self.numbers[tool]] / max(request.total, 1e-9)
         # Of few runs, or where the request hardly says what is wanted, fewer may have called it by chance.
         by_chance = sqrt(of_all * (1 - of_all) / max(request.effective, 1))
         if part >= of_all - by_chance:
@@ -379,8 +368,9 @@ class Learned:
         place = found.place
         assert place is not None  # as something was counted
         called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N == 1) == won)
-        latest: list[int] = sorted(set(place.run_N[called_N & found.leaf_N].tolist()), reverse=True)[:_RUNS_BEHIND]
-        return tuple(self.requests.runs[number].id for number in latest)
+        # Decisions are in the order of their runs.
+        latest: dict[int, None] = dict.fromkeys(place.run_N[called_N & found.leaf_N][::-1].tolist())
+        return tuple([self.requests.runs[number].id for number in islice(latest, _RUNS_BEHIND)])
 
     def held_out(
         self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool
@@ -412,10 +402,8 @@ class Learned:
 
     def _seen(self, like: _Like, past: Sequence[ToolName], vote: NearestVote) -> _Seen:
         """What came of each tool in situations that are like this one."""
-        place, tree_N = like.place, like.forest_N
-        if like.both:
-            tree_N = _both(like)
-        ways = counted(place, tree_N, self.base, like.group_N)
+        place, both_N = like.place, _both(like)
+        tree_N = both_N if like.both else like.forest_N
         last = [self.numbers.get(tool, -2) for tool in past[: -COMPARED - 1 : -1]]
         last += [-1] * (COMPARED - len(last))
         matched_N, same_N = np.zeros(len(place.run_N)), np.ones(len(place.run_N), dtype=np.bool_)
@@ -423,10 +411,11 @@ class Learned:
             same_N &= number_N == number
             matched_N += same_N
         like_N = like.cosine_N + PER_CALL * matched_N
-        near_N = np.exp((like_N - like_N.max(initial=-9.0)) / TEMPERATURE) * (like.cosine_N >= 0)
-        spread_N = tree_N + np.float32(_SPREAD / max(len(like_N), 1))
-        asked = counted(place, (spread_N * near_N).astype(np.float32), self.base, like.group_N)
-        return _Seen.of(ways, asked, vote)
+        near_N = np.exp((like_N - max(np.maximum.reduce(like_N), -9.0)) / TEMPERATURE) * (like.cosine_N >= 0)
+        asked_N = (tree_N + np.float32(_SPREAD / len(like_N))) * near_N
+        weight_XN = np.array([tree_N, asked_N, both_N], dtype=np.float32)
+        ways, asked, by_both = counted(place, weight_XN, self.base, like.group_N)
+        return _Seen.of(ways, asked, by_both, vote)
 
     def _found(
         self,
@@ -438,12 +427,9 @@ class Learned:
         witness: Scores,
     ) -> Findings:
         """The ways, the shares, the vote, the rank and the chances."""
-        seen = _Seen.of({}, {}, vote)
+        seen = _Seen.of({}, {}, {}, vote)
         if like is not None:
             seen = self._seen(like, situation.past, vote)
-        ways = seen.ways
-        if like is not None and not like.both:
-            ways = counted(like.place, _both(like), self.base, like.group_N)
         named = self._named(situation.facts)
         plain = self._plain(self._compared(seen, allowed), seen, request, situation.past, named, witness)
         scores: dict[ToolName, float] = {}
@@ -451,14 +437,14 @@ class Learned:
             scores[tool] = part
             if vote.likeness >= NEAR_FROM:
                 scores[tool] += NEAREST * seen.nearest.get(tool, 0.0)
-            if tool in ways:
-                way = ways[tool]
+            if tool in seen.by_both:
+                way = seen.by_both[tool]
                 scores[tool] *= (way.worked + PRIOR * self.base) / ((way.tried + PRIOR) * self.base)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
         rank = dict(sorted(scores.items(), key=lambda scored: (-round(scored[1], 6), scored[0])))
         likely = seen.likely(plain)
         signs = seen.signs((tool for tool in rank if tool in likely), situation.again, named)
-        return Findings(ways, seen.share, vote, rank, self.chance.of(signs, first=not situation.past))
+        return Findings(seen.by_both, seen.share, vote, rank, self.chance.of(signs, first=not situation.past))
 
     def _compared(self, seen: _Seen, allowed: AbstractSet[ToolName] | None) -> list[ToolName]:
         """The tools to rank: available ones that successful runs called."""
@@ -564,53 +550,36 @@ def _both(like: _Like) -> Float32Array:
     return weight_N
 
 
-def counted(place: PlaceEvidence, weight_N: Float32Array, base: float, group_N: IndexArray | None) -> _Ways:
-    """What came of each tool, where decisions count by their likeness.
+def counted(
+    place: PlaceEvidence, weight_XN: Float32Array, base: float, group_N: IndexArray | None
+) -> list[dict[ToolName, Way]]:
+    """What came of each tool, where decisions count by their likeness; by each of X likenesses.
 
     Args:
-        weight_N: Their likeness.
         group_N: Numbers of groups whose decisions count as one; None if each counts for itself.
     """
-    total = float(weight_N.sum())
-    if total < 1e-9:
-        return {}
-    weight_G = weight_N
-    if group_N is not None:
-        weight_G = np.bincount(group_N, weight_N)
-    # Scaled to the effective number of decisions, or of groups (Kish 1965).
-    weight_N = weight_N * (total / float((weight_G**2).sum()))
-    sums_3K = place.by_tool(weight_N * np.array([place.value_N, 1 - place.value_N, place.cleared_N]))
-    ways: dict[ToolName, Way] = {}
-    for tool, (worked, failed, cleared) in zip(place.tools, sums_3K.T.tolist(), strict=True):
-        if worked + failed > _LEAST:
-            ways[tool] = Way(tool, worked, failed, cleared, base)
-    return ways
+    scales: list[float] = []
+    for weight_N, total in zip(weight_XN, np.add.reduce(weight_XN, axis=1).tolist(), strict=True):
+        weight_G = weight_N
+        if group_N is not None:
+            weight_G = np.bincount(group_N, weight_N)
+        # To the effective number of decisions, or of groups (Kish 1965).
+        scales.append(total / float(np.add.reduce(weight_G**2)) if total > 1e-9 else 0.0)
+    found: list[dict[ToolName, Way]] = []
+    for sums_3K in place.outcomes(weight_XN * np.array(scales, dtype=np.float32)[:, None]):
+        ways: dict[ToolName, Way] = {}
+        for tool, worked, failed, cleared in zip(place.tools, *sums_3K.tolist(), strict=True):
+            if worked + failed > _LEAST:
+                ways[tool] = Way(tool, worked, failed, cleared, base)
+        found.append(ways)
+    return found
 
 
 def _best_in_leaf(place: PlaceEvidence, true_F: BoolArray) -> ToolName:
     """The tool that worked most in the leaf of the small tree with these answers."""
-    leaf_N = place.small_N == place.small.leaves_of_one(true_F, 1)[0]
+    leaf_N = place.small_N == place.small.path(true_F)[1]
     worked_K = place.by_tool((leaf_N * place.value_N)[None].astype(np.float32))[0]
     return place.tools[int(worked_K.argmax())]
-
-
-def _counted(place: PlaceEvidence, small_N: BoolArray) -> dict[ToolName, Counted]:
-    """The runs that decided in a leaf of the small tree, by tool."""
-    tool_C, row_C = place.calls
-    in_leaf_C = small_N[row_C]
-    tool_C, row_C = tool_C[in_leaf_C], row_C[in_leaf_C]
-    run_C = place.run_N[row_C]
-    # A run may come to one situation more than once; calls are in order of tools, and then of runs.
-    first_C = np.ones(len(tool_C), dtype=np.bool_)
-    first_C[1:] = (tool_C[1:] != tool_C[:-1]) | (run_C[1:] != run_C[:-1])
-    tool_U, row_U = tool_C[first_C], row_C[first_C]
-    tried_K = np.bincount(tool_U, minlength=len(place.tools))
-    won_K = np.bincount(tool_U, place.value_N[row_U] == 1, len(place.tools)).astype(np.intp)
-    by_tool: dict[ToolName, Counted] = {}
-    for tool, tried, won in zip(place.tools, tried_K.tolist(), won_K.tolist(), strict=True):
-        if tried:
-            by_tool[tool] = Counted(tried, won)
-    return by_tool
 
 
 def fitting(vote: NearestVote, share: Scores) -> Scores:

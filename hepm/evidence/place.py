@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -77,18 +77,22 @@ class Nodes:
     after_M2: IntArray
 
     @cached_property
-    def _ways(self) -> tuple[IndexArray, IndexArray]:
-        """The test of each node, and where a false and a true answer lead, a leaf to itself: shapes (M,), (2M,)."""
-        stays_M1 = np.arange(len(self.test_M))[:, None]
-        return self.test_M.astype(np.intp), np.where(self.test_M[:, None] < 0, stays_M1, self.after_M2).ravel()
+    def steps(self) -> tuple[IndexArray, IndexArray]:
+        """The test of each node, and where a false and a true answer lead, a leaf to itself; shapes (2M,).
 
-    def leaves_of_one(self, true_F: BoolArray, trees: int) -> IntArray:
-        """Where each tree ends with the answers of one situation, shape (T,)."""
-        test_M, next_2M = self._ways
-        node_T = np.arange(trees)
+        Nodes go by twice their numbers, so that a step is four calls of numpy.
+        """
+        stays_M1 = np.arange(len(self.test_M))[:, None]
+        next_M2 = np.where(self.test_M[:, None] < 0, stays_M1, self.after_M2)
+        return np.repeat(self.test_M.astype(np.intp), 2), 2 * next_M2.ravel()
+
+    def leaves_of_one(self, true_F: BoolArray) -> IntArray:
+        """Where each tree of a forest ends with the answers of one situation, shape (T,)."""
+        test_2M, next_2M = self.steps
+        node_T = np.arange(0, 2 * TREES, 2)
         for _ in range(DEEPEST if len(true_F) else 0):
-            node_T = next_2M[2 * node_T + true_F[test_M[node_T]]]
-        return node_T.astype(np.int32)
+            node_T = next_2M.take(node_T + true_F.take(test_2M.take(node_T)))
+        return (node_T // 2).astype(np.int32)
 
     def leaves(self, true_NF: BoolArray, trees: int) -> IntArray:
         """Where each tree ends with these answers, shape (N, T)."""
@@ -102,15 +106,31 @@ class Nodes:
             node_NT = np.where(test_NT >= 0, self.after_M2[node_NT, answer_NT], node_NT)
         return node_NT
 
-    def path(self, true_F: BoolArray) -> list[int]:
-        """The tests that the first tree asks with these answers."""
+    def path(self, true_F: BoolArray) -> tuple[list[int], int]:
+        """The tests that the first tree asks with these answers, and where it ends."""
         asked: list[int] = []
         node = 0
         while self.test_M[node] >= 0:
             test = int(self.test_M[node])
             asked.append(test)
-            node = self.after_M2[node, int(true_F[test])]
-        return asked
+            node = int(self.after_M2[node, int(true_F[test])])
+        return asked, node
+
+
+class Counted(NamedTuple):
+    """Runs that called a tool in some decisions.
+
+    Attributes:
+        tried: How many runs made them, and how many of these succeeded: `won`.
+    """
+
+    tried: int
+    won: int
+
+    @property
+    def failed(self) -> int:
+        """The runs that failed."""
+        return self.tried - self.won
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +175,14 @@ class PlaceEvidence:
 
     def like(self, true_UF: BoolArray) -> tuple[Float32Array, BoolArray]:
         """How like each decision is with these answers: by the forest, and by the small tree; shapes (N,)."""
-        weight_N = np.zeros(len(self.run_N), dtype=np.float32)
-        small_N: BoolArray = np.zeros(len(self.run_N), dtype=np.bool_)
-        for true_F in true_UF:
-            weight_N += _same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F, TREES))
-            small_N |= self.small_N == self.small.leaves_of_one(true_F, 1)[0]
-        return (weight_N / len(true_UF)).astype(np.float32), small_N
+        weight_N, small_N = self._like_one(true_UF[0])
+        for true_F in true_UF[1:]:
+            also_N, small_also_N = self._like_one(true_F)
+            weight_N, small_N = weight_N + also_N, small_N | small_also_N
+        return weight_N / np.float32(len(true_UF)), small_N
+
+    def _like_one(self, true_F: BoolArray) -> tuple[Float32Array, BoolArray]:
+        return _same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F)), self.small_N == self.small.path(true_F)[1]
 
     def like_unseen(self, row: int) -> tuple[Float32Array, BoolArray]:
         """The same of one of the decisions, by the trees that were grown without its family."""
@@ -174,6 +196,42 @@ class PlaceEvidence:
         """Weights of the decisions in sums by what was called, shape (X, K)."""
         # Not `@`: on busy cores the threads of a BLAS wait for each other.
         return np.add.reduceat(weight_XN[:, self.calls[1]], self._first_K, axis=1)
+
+    def outcomes(self, weight_XN: Float32Array) -> Float32Array:
+        """What came of the calls of each tool, weighted: what worked, failed, and is cleared, shape (X, 3, K)."""
+        weight_X1C = weight_XN.take(self.calls[1], axis=1)[:, None]
+        return np.add.reduceat(weight_X1C * self._outcome_3C, self._first_K, axis=2)
+
+    @cached_property
+    def _outcome_3C(self) -> Float32Array:
+        return np.array([self.value_N, 1 - self.value_N, self.cleared_N])[:, self.calls[1]]
+
+    def counted(self, among_N: BoolArray) -> dict[ToolName, Counted]:
+        """The runs that made some of the decisions, by tool."""
+        tool_C, row_C = self.calls
+        among_C = among_N[row_C]
+        tool_C, row_C = tool_C[among_C], row_C[among_C]
+        run_C = self.run_N[row_C]
+        # A run may come to one situation more than once; calls are in order of tools, and then of runs.
+        first_C = np.ones(len(tool_C), dtype=np.bool_)
+        first_C[1:] = (tool_C[1:] != tool_C[:-1]) | (run_C[1:] != run_C[:-1])
+        tool_U, row_U = tool_C[first_C], row_C[first_C]
+        tried_K = np.bincount(tool_U, minlength=len(self.tools))
+        won_K = np.bincount(tool_U, self.value_N[row_U] == 1, len(self.tools)).astype(np.intp)
+        by_tool: dict[ToolName, Counted] = {}
+        for tool, tried, won in zip(self.tools, tried_K.tolist(), won_K.tolist(), strict=True):
+            if tried:
+                by_tool[tool] = Counted(tried, won)
+        return by_tool
+
+    @cached_property
+    def everywhere(self) -> Mapping[ToolName, Counted]:
+        """The same of all decisions."""
+        return self.counted(np.ones(len(self.run_N), dtype=np.bool_))
+
+    def prepare(self) -> None:
+        """Compute what the first request at this place would wait for."""
+        _ = self.forest.steps, self._outcome_3C, self._first_K, self.everywhere
 
     @cached_property
     def calls(self) -> tuple[IndexArray, IndexArray]:
@@ -199,8 +257,8 @@ class PlaceEvidence:
             self.questions,
             self.forest,
             self.small,
-            np.concatenate([self.leaf_NT, self.forest.leaves_of_one(true_F, TREES)[None]]),
-            np.append(self.small_N, self.small.leaves_of_one(true_F, 1)),
+            np.concatenate([self.leaf_NT, self.forest.leaves_of_one(true_F)[None]]),
+            np.append(self.small_N, np.int32(self.small.path(true_F)[1])),
             np.concatenate([self.unseen_NT, np.ones((1, TREES), dtype=np.bool_)]),
             called_NK,
             np.append(self.value_N, np.float32(value)),
@@ -217,7 +275,7 @@ RowsAt: TypeAlias = Mapping[CallPlace, Sequence[Decision]]
 
 def _same_leaves(leaf_NT: IntArray, leaf_T: IntArray) -> Float32Array:
     weight_N = (np.add.reduce(leaf_NT == leaf_T, axis=1, dtype=np.uint8) / np.float32(len(leaf_T))) ** 2
-    return weight_N / max(float(weight_N.sum()), 1e-9)
+    return weight_N / max(float(np.add.reduce(weight_N)), 1e-9)
 
 
 def grow(

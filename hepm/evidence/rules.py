@@ -648,7 +648,7 @@ class _AtPlace:
         if not right_L[best]:
             return None
         true_F = true_NF[rows[np.argmax(leaf_N == best)]]
-        path = [(test, bool(true_F[test])) for test in tree.path(true_F)]
+        path = [(test, bool(true_F[test])) for test in tree.path(true_F)[0]]
         for step in list(path):
             others = [other for other in path if other != step]
             # Later questions may have made it needless; and what is known says more than what is not.

@@ -267,6 +267,8 @@ class LiveEvidence:
 
     def _learn(self, sample: RunSample) -> None:
         evidence = learn(sample.runs, sample.numbers, whole=sample.whole)
+        for place in evidence.places.values():
+            place.prepare()
         self._take(evidence, sample.runs[-1].seq if sample.runs else 0)
         if self._file is not None and sample.calls >= KEPT_FROM:
             newest = sample.runs[-1]
@@ -342,6 +344,8 @@ class LiveEvidence:
             for same, decision in zip(kept.decisions, run.decisions, strict=True):
                 same.value, same.missed = decision.value, decision.missed
             self._sample.runs.append(kept)
+        for place in places.values():
+            place.prepare()
         self._evidence = evidence.with_run(run, places)
         self._seldom.clear()
 

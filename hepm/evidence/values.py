@@ -13,7 +13,6 @@ failure is charged is worth less. At first, a call is the likelier to be wrong t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 from typing import Final, NamedTuple
 
@@ -42,8 +41,7 @@ _UNKNOWN: Final = 0.5  # part of the base that a situation achieves which no dec
 _LEAST: Final = 0.2  # decisions below which nothing is known of a tool
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """What came of one tool in situations like this one.
 
     Attributes:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.evidence.chance import UNMEASURED, Chance
 from hepm.evidence.decisions import Scores, Situation
-from hepm.evidence.engine import KNOWN, Counted, Findings, Learned
+from hepm.evidence.engine import KNOWN, Findings, Learned
 from hepm.evidence.nearest import END
-from hepm.evidence.place import PlaceEvidence
+from hepm.evidence.place import Counted, PlaceEvidence
 from hepm.evidence.upkeep import live_evidence
 from hepm.evidence.values import Way
 from hepm.graph.delta import said_text

@@ -103,6 +103,15 @@ def test_what_is_kept_of_runs_is_the_same_with_more_runs_as_counted_anew(memory:
     ]
 
 
+def test_a_request_waits_for_no_place_where_a_run_was_added(memory: Memory) -> None:
+    assert ranked(memory)
+    memory.ingest(songs(1))
+    memory.follow_now()
+    place = learned(memory).places[CallPlace("look")]
+    assert place.seen == 101
+    assert {"calls", "everywhere"} <= vars(place).keys()
+
+
 def test_all_is_learned_anew_after_a_quarter_more_runs(memory: Memory, learnings: list[int]) -> None:
     for count, first in ((20, 100), (5, 120), (1, 125)):
         assert ranked(memory)
