@@ -411,6 +411,7 @@ class Suggestion:
         failure_share: Share of failed runs among all labelled ones that made this transition, in [0, 1].
         similarity: Cosine of the current state with the most similar stored one; None if no state was compared.
         measured: Whether the score is such a chance, which a prompt states.
+        counted: What a prompt states in a memory too young to measure any: "8 of 8 such runs succeeded"; "" else.
     """
 
     tool: ToolName
@@ -421,6 +422,7 @@ class Suggestion:
     reason: str
     look_up: Callable[[bool], Evidence] = lambda summaries: Evidence()  # with summaries, or runs alone
     measured: bool = False
+    counted: str = ""
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -529,9 +531,9 @@ class Suggestions(Sequence[Suggestion]):
             tools: list[str] = []
             for suggestion in self.ranked:
                 way = failed.pop(suggestion.tool, None)
-                about = [in_words(suggestion.score)] if suggestion.measured else []
-                about += [str(way)] if way is not None else []
-                tools.append(tool_in_prompt(suggestion.tool) + (f" ({'; '.join(about)})" if about else ""))
+                stated = in_words(suggestion.score) if suggestion.measured else suggestion.counted
+                about = "; ".join(filter(None, (stated, way and str(way))))
+                tools.append(tool_in_prompt(suggestion.tool) + (f" ({about})" if about else ""))
             return HINT + ", ".join(tools) + "".join([f"; {way.named}" for way in failed.values()])
         warned: list[str] = []
         for way in self.warnings:

@@ -19,7 +19,7 @@ from hepm.graph.delta import said_text
 from hepm.graph.drift import Drift
 from hepm.graph.mirror.namespace_mirror import EVIDENCE_RUNS, NamespaceMirror
 from hepm.policy.query import Floors, Query, content_words, nothing_known, place_of
-from hepm.text import count_of, in_words
+from hepm.text import count_of, percent
 from hepm.types import (
     RESULTS_OF,
     SAID,
@@ -418,13 +418,13 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     if not found.rank and not warnings:
         return nothing_known(answer.mirror, query, floors)
     if not said.named:
-        return Suggestions(abstained=_why_silent(answer), warnings=warnings, chances=chances)
+        return Suggestions(abstained=_why_silent(answer, floors), warnings=warnings, chances=chances)
     places = list(said.named.items())[: query.k]
     # What a fork says is what came of the way, and no share of hints.
-    measured = bool(floors.chance) and not said.fork
+    states = bool(floors.chance) and not said.fork
     ranked: list[Suggestion] = []
     for tool, score in places:
-        suggestion = _suggestion(answer, tool, score, measured=measured)
+        suggestion = _suggestion(answer, tool, score, states=states)
         if suggestion.support >= floors.support:
             ranked.append(suggestion)
     if not ranked:
@@ -471,7 +471,7 @@ def _failed(answer: _Answer, tool: ToolName) -> FailedWay:
     return warning
 
 
-def _why_silent(answer: _Answer) -> str:
+def _why_silent(answer: _Answer, floors: Floors) -> str:
     """Why no tool is named."""
     found, query = answer.found, answer.query
     first = next(iter(found.rank), "")
@@ -492,18 +492,31 @@ def _why_silent(answer: _Answer) -> str:
     }
     if answer.spoken.silence in silences:
         return silences[answer.spoken.silence]
+    return _why_unsure(answer, first, floors)
+
+
+def _why_unsure(answer: _Answer, first: ToolName, floors: Floors) -> str:
+    """What the first tool of the rank lacks."""
+    found, evidence = answer.found, answer.evidence
+    shown = answer.query.names.shown(first)
     parted = sorted(found.counted.items(), key=lambda item: (-item[1].won, item[0]))[:_SPLIT]
     if len(parted) == _SPLIT and parted[1][1].won * 2 > parted[0][1].won > 0:
-        ways = " and ".join(f"{counted.won} with {query.names.shown(tool)}" for tool, counted in parted)
+        ways = " and ".join(f"{counted.won} with {answer.query.names.shown(tool)}" for tool, counted in parted)
         return f"runs like this one differ: {ways} succeeded"
     likely = found.chance.get(first, 0.0) * _achieved(first, found)
+    if first in answer.drifts:
+        likely *= answer.drifts[first].works
     if likely < CHECKED:
         return "no tool is sure enough"
-    return f"no tool is sure enough (best {shown}: {in_words(likely)})"
+    if not evidence.chance.measured:
+        return f"no tool is sure enough (best {shown}, whose chance is not measured yet)"
+    needed = min(_floor(first, found, evidence.chance, floors), floors.chance)
+    is_right = f"right in {int(100 * likely)} % of such cases"
+    return f"no tool is sure enough (best {shown}: {is_right}, and {percent(needed)} are needed)"
 
 
-def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, measured: bool) -> Suggestion:
-    """One tool with its reason."""
+def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, states: bool) -> Suggestion:
+    """One tool with its reason, and with what a prompt `states` of it."""
     query, mirror, evidence = answer.query, answer.mirror, answer.evidence
     successes, failures = mirror.counts(query.after, tool)
     reasons = _reasons(answer, tool)
@@ -519,7 +532,11 @@ def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, measured: boo
     likeness = None
     if answer.situation.words:
         likeness = answer.found.vote.likeness
-    return Suggestion(tool, chance, successes, share, likeness, "; ".join(reasons), look_up, measured)
+    measured = states and evidence.chance.measured
+    stated = ""
+    if states and not measured and counted.won:
+        stated = f"{counted.won} of {counted.tried} such runs succeeded"
+    return Suggestion(tool, chance, successes, share, likeness, "; ".join(reasons), look_up, measured, stated)
 
 
 def _reasons(answer: _Answer, tool: ToolName) -> list[str]:

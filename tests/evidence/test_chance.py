@@ -109,11 +109,13 @@ def test_a_young_memory_names_only_what_all_runs_of_the_same_request_did_unless_
 ) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(refunds(4))
-        assert [one.tool for one in asked(memory, parcel=1)] == ["refund"]
-        assert "right in" in str(asked(memory).abstained)
+        known = asked(memory, parcel=1)
+        assert ([one.tool for one in known], known[0].measured) == (["refund"], False)
+        assert known.prompt() == "Suggested next tools: refund (4 of 4 such runs succeeded)"
+        assert str(asked(memory).abstained) == "no tool is sure enough (best refund, whose chance is not measured yet)"
         other = StateSummary(said=("My parcel is late, refund it",), tools=("look",))
         found = memory.suggest("look", history=["look"], state=other)
-        assert "no tool is sure enough (best refund: right in " in str(found.abstained)
+        assert "whose chance is not measured yet" in str(found.abstained)
         found = memory.suggest("look", history=["look"], state=other, speak="weighed")
         assert (found[0].tool, found[0].score <= UNMEASURED) == ("refund", True)
 
@@ -125,6 +127,14 @@ def test_what_was_always_right_is_named_with_its_chance(tmp_path: Path) -> None:
         assert [one.tool for one in found] == ["refund"]
         assert 0.93 <= found[0].score < 1
         assert found.prompt().startswith("Suggested next tools: refund (right in ")
+
+
+def test_of_what_was_not_right_often_enough_it_is_said_how_often_and_what_is_needed(tmp_path: Path) -> None:
+    runs = [trajectory(f"r{n}", "look", "close" if n % 6 == 0 else "refund", goal=f"parcel {n}") for n in range(60)]
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        why = str(asked(memory).abstained)
+    assert why == "no tool is sure enough (best refund: right in 92 % of such cases, and 93 % are needed)"
 
 
 def test_the_floor_is_the_chance_of_every_tool_that_is_named(tmp_path: Path) -> None:
