@@ -80,6 +80,7 @@ class Store(ABC):
 
     Attributes:
         remote: Whether it may become unreachable while a process runs: mirrors then read it whole when they open.
+        read_only: Whether this process may not write it.
         runs_a_batch: Runs per transaction: enough that its own cost is small.
     """
 
@@ -87,6 +88,7 @@ class Store(ABC):
 
     remote: ClassVar[bool]
     runs_a_batch: ClassVar[int]
+    read_only = False
 
     @property
     @abstractmethod

@@ -258,7 +258,9 @@ class OpenedMemory:
         return self._embedder.now
 
     def why_not_stored(self) -> str:
-        """Why no run can be stored, as the store has another embedder by now than the one named; "" if one can."""
+        """Why no run can be stored: the store can only be read, or has another embedder than the one named; "" else."""
+        if self.store.read_only:
+            return "the store can only be read: give its file and folder write permission, and start again"
         return str(self._embedder.refused(self.mirrors.embedder) or "")
 
     def _current_embedder(self) -> Embedder:

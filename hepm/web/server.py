@@ -131,6 +131,9 @@ class Server:
         )
         # So that the first request need not wait for imports, nor for what hints like its own are made of.
         await asyncio.to_thread(self.memory.prompt, (), options=self.runs.options)
+        why = self.runs.why_not_kept()
+        if why:
+            _log.warning("runs are not stored: %s", why)
         sweeping = asyncio.create_task(self._sweep())
         gc.freeze()  # a full collection of what is loaded once would hold every request up
         try:
@@ -240,9 +243,10 @@ def _labelled(namespace: str) -> str:
 
 
 async def _explained(request: Request, error: Exception) -> Response:
-    del request
     for kind, status in _STATUSES.items():
         if isinstance(error, kind):
+            if kind is StoreError:
+                _log.warning("%s is answered with %d: %s", request.url.path, status, error)
             return refused(status, str(error))
     return refused(409, str(error))
 

@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,10 +42,13 @@ class Served:
 
     Args:
         settings: Further lines of the table `[serve]` of its `hepm.toml`.
+        under: What the command runs under (see `tests.faults.places`).
     """
 
-    def __init__(self, store: Path | str, upstream: str, *more: str, settings: str = "") -> None:
-        self._command = [HEPM, "serve", "--store", str(store), "--port", "0", "--upstream", upstream, *more]
+    def __init__(
+        self, store: Path | str, upstream: str, *more: str, settings: str = "", under: Sequence[str] = ()
+    ) -> None:
+        self._command = [*under, HEPM, "serve", "--store", str(store), "--port", "0", "--upstream", upstream, *more]
         self._folder = Path(tempfile.mkdtemp())
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         lines = f'[serve]\nspeak = "weighed"\nhint_timeout_s = 60\n{settings}'

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from hepm.errors import StoreError
 from hepm.memory import Memory
 from tests.faults.command import Answer, hepm, one_sentence, quick
 from tests.faults.content import Content, content_of
+from tests.faults.killing_servers import Served
 from tests.faults.logs import lines, records, write_files
 from tests.faults.places import can_mount, files_limited_to, limited_to, small_disk, unwritable
 
@@ -108,6 +111,26 @@ def test_writing_into_a_folder_that_nobody_may_write_is_refused(store: Path, man
         sentence = one_sentence(hepm("ingest", many, "--store", store.with_name("new.hepm"), under=under))
         assert "permission" in sentence or "closed to this user" in sentence
     assert store.read_bytes() == before
+
+
+def test_a_server_whose_store_can_only_be_read_says_so_at_its_start_in_its_health_and_at_an_outcome(
+    store: Path,
+) -> None:
+    with unwritable(store) as under:  # the file alone
+        served = Served(store, "http://127.0.0.1:1/v1", under=under)
+        try:
+            said = {"session": "s", "messages": [{"role": "user", "content": "hello"}]}
+            assert httpx2.post(f"{served.url}/api/hint", json=said).status_code == 200
+            health = httpx2.get(f"{served.url}/health").json()
+            answer = httpx2.post(f"{served.url}/outcome", json={"session": "s", "success": True})
+        finally:
+            served.kill(signal.SIGTERM)
+    assert health["status"] == "degraded"
+    assert "give its file and folder write permission" in health["sessions"]
+    assert (answer.status_code, "Give the file and its folder write permission" in answer.text) == (503, True)
+    first, *_, last = served.said
+    assert "runs are not stored: the store can only be read" in first
+    assert "/outcome is answered with 503: " in last
 
 
 def test_a_store_with_a_log_that_is_not_written_back_is_read_whole_where_nobody_may_write(

@@ -159,6 +159,7 @@ OF_THE_WHOLE_STORE = {
     "reembed",
     "remote",
     "runs_a_batch",
+    "read_only",
     "damage",
     "read_rewards",
     "settle_upgrade",

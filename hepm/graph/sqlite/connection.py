@@ -88,7 +88,7 @@ class Connections:
     def writing(self) -> Generator[sqlite3.Connection]:
         """A transaction: committed at the end, rolled back on any error."""
         if self.read_only:
-            raise StoreError(f"{self.path} can only be read here. Give the folder write permission, or copy the file.")
+            raise StoreError(f"{self.path} can only be read here. {_TO_WRITE}")
         with self._lock, self.guarded():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -157,6 +157,8 @@ class Connections:
                 raise StoreDamagedError(
                     f"{self.path} is a database of another program. Name another file for the store."
                 )
+            if not os.access(self.path, os.W_OK):  # SQLite opens it for reading then, and says so at the first write
+                raise sqlite3.OperationalError("readonly")
             self._turn_on_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             # The log of a large ingest is cut to this when the next write begins it anew, not kept until closing.
@@ -168,13 +170,18 @@ class Connections:
             if self.path.exists() and ("readonly" in str(error) or "unable to open" in str(error)):
                 self.read_only = True
                 log = self.path.with_name(self.path.name + "-wal")
-                if log.exists() and log.stat().st_size:
+                if self._is_immutable and log.exists() and log.stat().st_size:
                     raise StoreError(
                         f"{self.path} can only be read here, and {log.name} beside it holds runs not yet written back. "
                         "Copy both files to a folder that can be written, and open the copy."
                     ) from error
                 return self.connect(read_only=True)
             raise
+
+    @property
+    def _is_immutable(self) -> bool:
+        """Whether it lies where nothing can be written: SQLite must not look for a WAL there that it cannot create."""
+        return self.read_only and not os.access(self.path.parent, os.W_OK)
 
     def _turn_on_wal(self, connection: sqlite3.Connection) -> None:
         # Changing the mode needs the file alone, and does not wait for that by itself.
@@ -189,10 +196,9 @@ class Connections:
 
     def connect(self, *, read_only: bool) -> sqlite3.Connection:
         """A new connection, for the caller to close."""
-        if self.read_only:
-            # immutable: on a medium that cannot be written, SQLite must not look for a WAL it cannot create.
+        if self._is_immutable:
             mode = "mode=ro&immutable=1"
-        elif read_only:
+        elif self.read_only or read_only:
             mode = "mode=ro"
         else:
             mode = "mode=rwc"
@@ -215,7 +221,7 @@ class Connections:
         if self.read_only:
             raise StoreVersionError(
                 f"{self.path} has schema version {stored_version}, and can only be read here, so that it cannot be "
-                f"brought to {SCHEMA_VERSION}. Give the folder write permission, or copy the file."
+                f"brought to {SCHEMA_VERSION}. {_TO_WRITE}"
             )
         with self.writing() as connection:
             # Another process may have been first.
@@ -241,6 +247,7 @@ def _create(path: Path) -> None:
         os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
+_TO_WRITE: Final = "Give the file and its folder write permission, or copy the file."
 _UNREADABLE: Final = (
     "{path} is not a readable store ({text}). Restore it from an export or a copy, or name another file."
 )
@@ -253,7 +260,7 @@ _CAUSES: Final = (
     (
         ("readonly",),
         StoreError,
-        "{path} cannot be written ({text}). Give the folder write permission, or copy the file.",
+        f"{{path}} cannot be written ({{text}}). {_TO_WRITE}",
     ),
     (
         ("unable to open",),

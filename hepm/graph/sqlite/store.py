@@ -83,7 +83,8 @@ class SQLiteStore(Store):
         self.path = path / FILE_NAME if path.is_dir() else path
         self._statements = load_statements()
         self._connections = Connections(self.path)
-        if not (self._connections.read_only or self.read("meta")):
+        self.read_only = self._connections.read_only
+        if not (self.read_only or self.read("meta")):
             first: Values = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
             first |= {"states_per_move": states_per_move, "success_from": success_from}
             with self._connections.writing() as db:
