@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
+from hashlib import blake2b
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
@@ -65,6 +66,10 @@ _NAME_KEYS: Final = ("name", "Name", "key", "Key", "selector", "element", "label
 
 _COMMON: Final = " etainosrhldcumfpgy.w:0b\"v-*2k1'_435697xj8\\qz$/=~"
 """Letters, digits and signs of literals, the ones most common in recorded runs first."""
+
+_LONG: Final = 1_000
+"""Bytes of a text that is searched once, however many runs hold it; so many of them are known:"""
+_MOST_KNOWN: Final = 1_000
 
 _REMEMBERED: Final = 16_000_000
 """Characters of text that a Redactor remembers before it starts afresh."""
@@ -276,6 +281,7 @@ class _Finder:
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
         self.patterns = lru_cache(maxsize=10_000)(self._patterns)
+        self._known: dict[bytes, frozenset[str]] = {}  # the literals of long texts by a hash: no text stays in memory
         self._by_anchor: dict[bytes, list[tuple[str, bytes]]] = {}
         for literal in sorted(frozenset[str]().union(*(rule.literals for rule in rules))):
             # `find` gives -1 for a letter that is not among the common ones: % 999 makes it the rarest.
@@ -297,6 +303,17 @@ class _Finder:
 
     def literals(self, searched: bytes) -> frozenset[str]:
         """The literals in a text, which is given in lower case; `LONG_WORD` if it holds a long word."""
+        if len(searched) < _LONG:
+            return self._literals(searched)
+        mark = blake2b(searched, digest_size=32).digest()  # of a system prompt, with which every run begins
+        found = self._known.get(mark)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[mark] = self._literals(searched)
+        return found
+
+    def _literals(self, searched: bytes) -> frozenset[str]:
         found: set[str] = set()
         for anchor in set(self._pattern.findall(searched)):
             found.update(literal for literal, in_bytes in self._by_anchor.get(anchor, ()) if in_bytes in searched)

@@ -196,6 +196,8 @@ def without_own_hints(text: str, own_hints: Container[str] | None) -> str:
     Args:
         own_hints: Those that hepm wrote; None if no one else could.
     """
+    if not any(mark in text for mark in (types.BLOCK_START, *_HINTS)):  # as in hardly any text
+        return text
     rest = _SAID.sub(lambda match: "" if own_hints is None or _unframed(match[1]) in own_hints else match[0], text)
     if rest == text:
         return text

@@ -170,6 +170,14 @@ def test_long_texts_take_time_in_proportion_to_their_length() -> None:
             Redactor().text((text + filling * 10_000)[:10_000])
 
 
+def test_a_secret_goes_from_a_long_text_that_is_else_as_one_that_was_searched() -> None:
+    rules = "Follow the rules of the desk. " * 100
+    assert Redactor().text(rules) == rules
+    for _ in range(2):
+        assert Redactor().text(f"{rules}password=hunter22") == f"{rules}password=[redacted:password]"
+    assert Redactor().text(rules) == rules
+
+
 @pytest.mark.timeout(60)  # read on from each, it would take minutes
 def test_a_text_that_begins_keys_without_end_is_not_read_on_from_each_of_them() -> None:
     for text in ("sk-", "ghp_-", "AIza-", "xai-", "eyJ-", "mysql-", "SG.a-"):
