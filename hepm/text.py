@@ -97,6 +97,8 @@ def quoted(text: str, limit: int) -> str:
     # Escapes stay JSON: decoding the string gives the original text.
     line = _STEERING.sub(lambda match: "".join(_escaped(c) if c in "<>[]|`:" else c for c in match[0]), line)
     line = _UNSEEN.sub(lambda match: _escaped(match[0]), line)
+    if line.isprintable():
+        return line
     return "".join(c if c.isprintable() else _escaped(c) for c in line)
 
 

@@ -211,7 +211,7 @@ class _Seen(NamedTuple):
 
 class _Request(NamedTuple):
     """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool called,
-    by the last one and of all, and the effective number of runs (Kish 1965)."""
+    by the last one and of all, the effective number of runs (Kish 1965), and sums by tools called oftener than so."""
 
     cosine_R: FloatArray
     voters: Mapping[int, float]
@@ -220,6 +220,7 @@ class _Request(NamedTuple):
     ended_T: FloatArray
     total: float
     effective: float
+    oftener: dict[tuple[ToolName, int], float]
 
 
 @dataclass(frozen=True)
@@ -287,7 +288,7 @@ class Learned:
         ended_T = np.bincount(self.last_R + 1, weight_R, len(self.numbers) + 1)[1:].astype(np.float64)
         total = float(weight_R.sum())
         effective = total**2 / max(float((weight_R**2).sum()), 1e-9)
-        return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T, ended_T, total, effective)
+        return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T, ended_T, total, effective, {})
 
     def at(
         self,
@@ -308,7 +309,10 @@ class Learned:
         request = self._request(situation.words)
         vote = self.requests.vote(request.voters, situation.past, situation.numbers)
         if place is None:
-            return self._found(None, request, vote, situation, allowed, witness or {})
+            seen = _Seen.of({}, {}, {}, vote)
+            return Findings(
+                seen.by_both, seen.share, vote, *self._ranked(seen, request, situation, allowed, witness or {})
+            )
         facts = situation.facts
         true_UF = place.answers(facts)
         group_N = self._cases(place, known=self.chance.known(vote.likeness) >= KNOWN)
@@ -324,9 +328,15 @@ class Learned:
         missing = (test.source in (SAID, SAID_LAST) and not test.holds(facts) for test in conditions)
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
         came, ended = self._of_like_requests(situation, place)
-        return replace(
-            self._found(like, request, vote, situation, allowed, witness or {}),
-            conditions=conditions,
+        seen = self._seen(like, situation.past, vote)
+        rank, chance = self._ranked(seen, request, situation, allowed, witness or {})
+        return Findings(
+            seen.by_both,
+            seen.share,
+            vote,
+            rank,
+            chance,
+            conditions,
             by_user=by_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1,
             unlike=bool(conditions) and vote.likeness < _UNLIKE and all(missing),
             counted=place.counted(like.small_N),
@@ -417,25 +427,21 @@ class Learned:
         ways, asked, by_both = counted(place, weight_XN, self.base, like.group_N)
         return _Seen.of(ways, asked, by_both, vote)
 
-    def _found(
+    def _ranked(
         self,
-        like: _Like | None,
+        seen: _Seen,
         request: _Request,
-        vote: NearestVote,
         situation: Situation,
         allowed: AbstractSet[ToolName] | None,
         witness: Scores,
-    ) -> Findings:
-        """The ways, the shares, the vote, the rank and the chances."""
-        seen = _Seen.of({}, {}, {}, vote)
-        if like is not None:
-            seen = self._seen(like, situation.past, vote)
+    ) -> tuple[Scores, Scores]:
+        """The rank and the chances."""
         named = self._named(situation.facts)
         plain = self._plain(self._compared(seen, allowed), seen, request, situation.past, named, witness)
         scores: dict[ToolName, float] = {}
         for tool, part in plain.items():
             scores[tool] = part
-            if vote.likeness >= NEAR_FROM:
+            if seen.vote.likeness >= NEAR_FROM:
                 scores[tool] += NEAREST * seen.nearest.get(tool, 0.0)
             if tool in seen.by_both:
                 way = seen.by_both[tool]
@@ -444,7 +450,7 @@ class Learned:
         rank = dict(sorted(scores.items(), key=lambda scored: (-round(scored[1], 6), scored[0])))
         likely = seen.likely(plain)
         signs = seen.signs((tool for tool in rank if tool in likely), situation.again, named)
-        return Findings(seen.by_both, seen.share, vote, rank, self.chance.of(signs, first=not situation.past))
+        return rank, self.chance.of(signs, first=not situation.past)
 
     def _compared(self, seen: _Seen, allowed: AbstractSet[ToolName] | None) -> list[ToolName]:
         """The tools to rank: available ones that successful runs called."""
@@ -487,9 +493,17 @@ class Learned:
         weights: list[float] = request.called_T[[self.numbers[tool] for tool in tools]].tolist()
         for place, tool in enumerate(tools):
             if tool in called:
-                run_P, times_P = self._callers_of(tool)
-                weights[place] = float(np.add.reduce(request.weight_R[run_P[times_P > called[tool]]]))
+                weights[place] = self._called_oftener(tool, called[tool], request)
         return [weight / max(request.total, 1e-9) for weight in weights]
+
+    def _called_oftener(self, tool: ToolName, times: int, request: _Request) -> float:
+        """The weight of the successful runs with like requests that call a tool oftener than so."""
+        weight = request.oftener.get((tool, times))
+        if weight is None:
+            run_P, times_P = self._callers_of(tool)
+            weight = float(np.add.reduce(request.weight_R.take(run_P[times_P > times])))
+            request.oftener[tool, times] = weight
+        return weight
 
     def _callers_of(self, tool: ToolName) -> tuple[IndexArray, IndexArray]:
         """The runs that called a tool, and how often each did."""

@@ -67,9 +67,9 @@ class LessonBank:
         """The bank as a session of a token reads it: without what the runs of another token alone taught."""
         return LessonBank(self.store, self.mirror, self.embedder, self.agreed_embedder, self.review, token)
 
-    def is_readable(self, lesson: StoredLesson, namespace: str) -> bool:
+    def is_readable(self, lesson: StoredLesson, known: LessonMirror) -> bool:
         """Whether who reads it gets a lesson of a namespace (see `LessonMirror.told_to`)."""
-        return self.token is None or self.lessons(namespace).told_to(lesson, self.token)
+        return self.token is None or known.told_to(lesson, self.token)
 
     @property
     def floor(self) -> float:
@@ -183,9 +183,7 @@ class LessonBank:
         def keep(stored: StoredLesson) -> bool:
             environments = cast("tuple[str, ...]", stored.row.properties["environments"])
             return (
-                allows(environments, environment)
-                and self.is_readable(stored, namespace)
-                and not says_nothing(stored.row)
+                allows(environments, environment) and self.is_readable(stored, lessons) and not says_nothing(stored.row)
             )
 
         if floor is None:

@@ -101,14 +101,14 @@ def lessons_for_file(
         pending: Include what waits for approval, which who merges the file gives (see `approved_in`).
         principles: To choose from; those of the store by default.
     """
-    of_all = bank.read_by("")  # a file is for all
+    of_all, known = bank.read_by(""), bank.lessons(namespace)  # a file is for all
     able: list[StoredLesson] = []
     if principles is None:
         principles = bank.list("principle", namespace=namespace, retired=True)
     for stored in principles:
         row = stored.row
         wanted = row.live or (pending and row.retired == PENDING)
-        if wanted and of_all.is_readable(stored, namespace) and not says_nothing(row):
+        if wanted and of_all.is_readable(stored, known) and not says_nothing(row):
             able.append(stored)
     kept = [one for one in listed_lessons(able) if every or _is_for_file(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.

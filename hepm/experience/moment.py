@@ -83,9 +83,11 @@ class LessonLine(NamedTuple):
         room = SENTENCE_TOKENS - estimate_tokens(f"- {evidence}")
         # Tokens are only estimated, so that the text is shortened until it fits.
         limit = 3 * room  # characters: hardly any token has more
-        while estimate_tokens(quoted(self.text, limit)) > room and limit > 1:
+        text = quoted(self.text, limit)
+        while estimate_tokens(text) > room and limit > 1:
             limit -= max(limit // 8, 1)
-        return f"- {quoted(self.text, limit)}{evidence}"
+            text = quoted(self.text, limit)
+        return f"- {text}{evidence}"
 
 
 @dataclass(frozen=True)

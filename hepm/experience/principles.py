@@ -210,8 +210,9 @@ class Principles:
 
     def _said(self, when: tuple[str, str], here: Moment, namespace: str) -> Iterator[Principle]:
         """The principles that speak then (see `_by_moment`), of those that who reads may see."""
-        for stored, principle in self.bank.lessons(namespace).cached(_by_moment, "principle").get(when, ()):
-            if here.is_in(principle.conditions) and self.bank.is_readable(stored, namespace):
+        known = self.bank.lessons(namespace)
+        for stored, principle in known.cached(_by_moment, "principle").get(when, ()):
+            if here.is_in(principle.conditions) and self.bank.is_readable(stored, known):
                 yield principle
 
     def prune(

@@ -242,7 +242,7 @@ class Session:
                 namespace=self._namespace,
             )
             # A prompt without a hint line names no tool.
-            named = prompt.suggestions.ranked if HINT in prompt.present else ()
+            named = prompt.suggestions.ranked if HINT in prompt.hint else ()
             is_read = self._show(prompt.text, prompt.lessons, named, calls=calls_in(turns))
             return prompt if is_read else None
 
@@ -326,9 +326,9 @@ class Session:
 
     def _stated_notes(self) -> Prompt:
         """What a control reads: what its user stated."""
-        from hepm.experience.prompt import Prompt, PromptOptions, items_of, render
+        from hepm.experience.prompt import OPTIONS_BY_DEFAULT, Prompt, items_of, render
 
-        user, options = self._run.user, self._options.prompt or PromptOptions()
+        user, options = self._run.user, self._options.prompt or OPTIONS_BY_DEFAULT
         notes = None
         if user and options.notes:
             notes = self._ask(lambda: self._memory.preferences.notes(user, namespace=self._namespace))
