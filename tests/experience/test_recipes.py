@@ -34,6 +34,15 @@ def test_a_recipe_needs_runs_that_agree_on_more_than_one_day() -> None:
     assert learn_recipes(fixed(number, fix=f"fix{chr(97 + number)} it") for number in range(6)) == []
 
 
+def test_the_command_that_failed_run_in_another_way_is_a_recipe() -> None:
+    missing = "ModuleNotFoundError: No module named 'yaml'"
+    runs = []
+    for number in range(3):
+        calls = [sh("pytest -q", missing, True), sh("uv run pytest -q", "3 passed")]
+        runs.append(trajectory(f"r{number}", calls, success=True, day=number))
+    assert [one.text for one in learn_recipes(runs)] == [f"pytest: {missing} → uv run pytest -q"]
+
+
 def test_what_failed_runs_did_as_often_is_no_recipe() -> None:
     runs = [*map(fixed, range(4)), *(fixed(10 + number, success=False) for number in range(4))]
     assert learn_recipes(runs) == []
