@@ -316,14 +316,15 @@ class Learned:
         facts = situation.facts
         true_UF = place.answers(facts)
         group_N = self._cases(place, known=self.chance.known(vote.likeness) >= KNOWN)
-        like = _Like(place, *place.like(true_UF), request.cosine_R[place.run_N], group_N)
+        forest_N, small_N = place.like(true_UF)
         conditions = tuple([place.questions.tests[test] for test in place.small.path(true_UF[-1])[0]])
         # Of a result that is not known, no test is false.
         if blind or any(test.is_unknown(facts) for test in conditions):
             conditions = ()
-            like = like._replace(forest_N=np.ones_like(like.forest_N), small_N=np.ones_like(like.small_N))
+            forest_N, small_N = np.ones_like(forest_N), np.ones_like(small_N)
         # What is there says more than what is missing.
-        like = like._replace(both=bool(conditions) and conditions[-1].holds(facts))
+        both = bool(conditions) and conditions[-1].holds(facts)
+        like = _Like(place, forest_N, small_N, request.cosine_R.take(place.run_N), group_N, both)
         by_user = any(test.source == USER for test in conditions)
         missing = (test.source in (SAID, SAID_LAST) and not test.holds(facts) for test in conditions)
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
@@ -339,8 +340,8 @@ class Learned:
             conditions,
             by_user=by_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1,
             unlike=bool(conditions) and vote.likeness < _UNLIKE and all(missing),
-            counted=place.counted(like.small_N),
-            leaf_N=like.small_N,
+            counted=place.counted(small_N),
+            leaf_N=small_N,
             place=place,
             base=self.base,
             came=came,
@@ -416,9 +417,10 @@ class Learned:
         tree_N = both_N if like.both else like.forest_N
         last = [self.numbers.get(tool, -2) for tool in past[: -COMPARED - 1 : -1]]
         last += [-1] * (COMPARED - len(last))
-        matched_N, same_N = np.zeros(len(place.run_N)), np.ones(len(place.run_N), dtype=np.bool_)
-        for number_N, number in zip(place.last_N4.T, last, strict=True):  # faster than products along rows of four
-            same_N &= number_N == number
+        same_N = matched_N = place.last_N4[:, 0] == last[0]
+        matched_N = matched_N.astype(np.uint8)
+        for number_N, number in zip(place.last_N4.T[1:], last[1:], strict=True):  # faster than along rows of four
+            same_N = same_N & (number_N == number)
             matched_N += same_N
         like_N = like.cosine_N + PER_CALL * matched_N
         near_N = np.exp((like_N - max(np.maximum.reduce(like_N), -9.0)) / TEMPERATURE) * (like.cosine_N >= 0)

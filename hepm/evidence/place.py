@@ -213,7 +213,8 @@ class PlaceEvidence:
         tool_C, row_C = tool_C[among_C], row_C[among_C]
         run_C = self.run_N[row_C]
         # A run may come to one situation more than once; calls are in order of tools, and then of runs.
-        first_C = np.ones(len(tool_C), dtype=np.bool_)
+        first_C = np.empty(len(tool_C), dtype=np.bool_)
+        first_C[:1] = True
         first_C[1:] = (tool_C[1:] != tool_C[:-1]) | (run_C[1:] != run_C[:-1])
         tool_U, row_U = tool_C[first_C], row_C[first_C]
         tried_K = np.bincount(tool_U, minlength=len(self.tools))

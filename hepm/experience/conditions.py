@@ -118,7 +118,7 @@ class Conditions:
         """
         if not allows(self.environments, environment):
             return False
-        if not set(self.after) <= (set(after) or {START}):
+        if not (set(after) or {START}).issuperset(self.after):
             return False
         return all(fact.holds(known) for fact in self.facts)
 

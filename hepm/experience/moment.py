@@ -178,6 +178,11 @@ class Moment:
         return first not in worse
 
     @cached_property
+    def _after(self) -> frozenset[ToolName]:
+        """The tools of the last turn by the names that memory has them under."""
+        return frozenset(map(self.names.own, self.after))
+
+    @cached_property
     def _known(self) -> Facts:
         """What is known now, with the calls made; tools by the names that memory has them under."""
         own, state = self.names.own, self.state
@@ -198,7 +203,7 @@ class Moment:
             of_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
             if lesson.for_people or (self.state.failed and not of_errors):
                 return False
-        return lesson.conditions.holds(self._known, list(map(self.names.own, self.after)), environment=self.environment)
+        return lesson.conditions.holds(self._known, self._after, environment=self.environment)
 
     def lines(self, found: Iterable[Lesson], suggestions: Suggestions) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.

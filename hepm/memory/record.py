@@ -101,8 +101,9 @@ class SessionConversation:
         self._given: Messages | None = None
         # What a crash, a restart or a rest left, as messages: the run begins with them.
         self._left: list[Object] = []
-        # Texts of hints, by which they are taken out of what the client sends back.
+        # Texts of hints, by which they are taken out of what the client sends back; `_said` are yet to be taken apart.
         self._hints: set[str] = set()
+        self._said: list[str] = []
         self._reading = GrowingConversation(self._without_hints)
 
     @property
@@ -124,7 +125,8 @@ class SessionConversation:
 
     def note_texts(self, text: str) -> None:
         """Note a text of memory that the client may send back."""
-        self._hints.update(hints_in(text))
+        if text:
+            self._said.append(text)
 
     def say(self, role: str, text: str) -> None:
         """Add a message; InputError if the run is recorded by its messages."""
@@ -216,6 +218,8 @@ class SessionConversation:
     def turns(self) -> tuple[Turn, ...]:
         """The run so far, without the hints of this session."""
         with self.lock:
+            while self._said:  # not when they are shown, as the agent waits then
+                self._hints.update(hints_in(self._said.pop()))
             turns = self._reading.turns(self.messages)
         if self._system and not any(turn.role == "system" for turn in turns):
             system = self._without_hints(Turn("system", self._system))
