@@ -197,14 +197,22 @@ class ToolRule(NamedTuple):
     def is_borne_out(self, won: set[str]) -> bool:
         """Whether more runs succeeded with the alternative than with the worse ways, whatever the calls were worth.
 
+        Where hardly a run did anything else, whether most succeeded: what all do, and mostly fail with, is no lesson.
+
         Args:
             won: Ids of the successful runs.
         """
         shares: list[float] = []
         for tools in (self.alternative, self.worse):
-            runs = {run for tool in tools for ids in self.runs[tool] for run in ids}
+            runs = self._runs_with(tools)
             shares.append(len(runs & won) / max(len(runs), 1))
-        return not (self.alternative and self.worse) or shares[0] > shares[1]
+        if not self.worse:
+            others = self._runs_with(self.runs) - self._runs_with(self.alternative)
+            return shares[0] > 0.5 or len(others) >= FEWEST
+        return not self.alternative or shares[0] > shares[1]
+
+    def _runs_with(self, tools: Iterable[ToolName]) -> set[str]:
+        return {run for tool in tools for ids in self.runs[tool] for run in ids}
 
     @property
     def lost(self) -> LostRuns:

@@ -32,6 +32,7 @@ END: Final = "<!-- end of hepm lessons -->"
 _TITLE: Final = "## Lessons from recorded runs"
 WORKS: Final = "What works"
 FAILS: Final = "What fails"
+WORKED: Final = "A call worked where it was right, though the run may have failed later"
 
 # <!-- hepm lessons of "shop": p-0123abcd e-89abcdef -->
 _BEGIN: Final = re.compile(
@@ -43,7 +44,7 @@ _BULLET: Final = re.compile(r"^[-*+] +")
 _WRAPPED: Final = re.compile(r"\s*\n[ \t]+(?=\S)")
 # At the end of a line: <!-- p-0123abcd 4f5e6d7c {"after": ["get_order"], "call": ["refund"]} -->.
 _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}))? -->\s*$")
-# "(9 of 10 runs)", "(worked in 12 of 12 runs; …)", "(from 3 runs)", "(by hand)", "(pending)".
+# "(worked in 12 of 12 runs; …)", "(9 of 10 runs)" as older versions wrote, "(from 3 runs)", "(by hand)", "(pending)".
 _EVIDENCE: Final = re.compile(
     r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
@@ -251,6 +252,7 @@ class LessonFile(NamedTuple):
         summary = "None at present"
         if written:
             summary = f"{count_of(len(written), 'lesson')} from {count_of(len(runs), 'run')}"
+            summary += f". {WORKED}"
         body = [_TITLE, "", f"{summary}. Lines that you change or delete stay so.", ""]
         for works, heading in ((True, WORKS), (False, FAILS)):
             items = [line.whole for line in own if line.works is works]
@@ -263,7 +265,7 @@ class LessonFile(NamedTuple):
 
 
 def _line_with_mark(listed: ListedLesson, id: str) -> str:
-    """Such as "Call get_order before process_return. (9 of 10 runs) <!-- p-0123abcd 4f5e6d7c -->"."""
+    """Such as "Call get_order before process_return. (worked in 9 of 10 runs) <!-- p-0123abcd 4f5e6d7c -->"."""
     claim = Claim.of(listed.stored.row)
     digest = _digest(in_markdown(listed.text), works=not listed.lesson.warns)
     mark = " ".join(filter(None, (id, digest, claim and claim.text)))
@@ -271,7 +273,7 @@ def _line_with_mark(listed: ListedLesson, id: str) -> str:
 
 
 def line_of(listed: ListedLesson) -> str:
-    """Such as "Call get_order before process_return. (9 of 10 runs)", on one line of Markdown."""
+    """Such as "Call get_order before process_return. (worked in 9 of 10 runs)", on one line of Markdown."""
     support = listed.lesson.evidence or listed.lesson.origin
     if listed.lesson.distilled_by == HAND:
         support = "by hand"

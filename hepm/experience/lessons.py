@@ -44,8 +44,8 @@ class Taught:
     Attributes:
         sources: The runs that taught it.
         distilled_by: "extractive", "hand", or the name of a model.
-        tried, worked: Labelled runs that did what it is about while its condition held, and how many of them succeeded;
-            0 if that was not counted.
+        tried, worked: Labelled runs that did what it is about while its condition held, and in how many of them that
+            was right (see `hepm.evidence.rules.RunsOf`), or of a recipe, how many succeeded; 0 if that was not counted.
     """
 
     sources: tuple[Source, ...] = ()
@@ -84,13 +84,13 @@ class Taught:
 
     @property
     def evidence(self) -> str:
-        """In a few words, "5 of 5 runs"; "" if none was counted."""
+        """In a few words, "worked in 5 of 5 runs"; "" if none was counted."""
         if not self.tried:
             return ""
         runs = f"of {count_of(self.tried, 'run')}"
         if self.warns:
             return f"failed in {self.tried - self.worked} {runs}"
-        return f"{self.worked} {runs}"
+        return f"worked in {self.worked} {runs}"
 
     @property
     def origin(self) -> str:
@@ -99,7 +99,7 @@ class Taught:
 
     @property
     def line(self) -> str:
-        """When it holds, what it says, and why: "When …: before refund, call check_policy (9 of 10 runs)"."""
+        """When it holds, what it says, and why: "When …: before refund, call check_policy (worked in 9 of 10 runs)"."""
         support = self.evidence or self.origin
         return f"{self.in_own_words} ({support})" if support else self.in_own_words
 

@@ -66,7 +66,7 @@ class LessonLine(NamedTuple):
     """A lesson as one sentence of a prompt.
 
     Attributes:
-        evidence: In a few words: "8 of 8 runs"; "" if none was counted.
+        evidence: In a few words: "worked in 8 of 8 runs"; "" if none was counted.
         advice: The next tools it is for and against; none if it is about something else.
         sure: How surely it is right, in [0, 1]: the order of a prompt.
     """
@@ -78,7 +78,7 @@ class LessonLine(NamedTuple):
     sure: float = _WRITTEN
 
     def bullet(self) -> str:
-        """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (8 of 8 runs succeeded)'."""
+        """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (worked in 8 of 8 runs)'."""
         evidence = f" ({self.evidence})" if self.evidence else ""
         room = SENTENCE_TOKENS - estimate_tokens(f"- {evidence}")
         # Tokens are only estimated, so that the text is shortened until it fits.
@@ -245,8 +245,6 @@ class Moment:
             text = _with_situation(lesson)
         elif lesson.tried:
             evidence = lesson.evidence
-            if advice.better:
-                evidence = f"worked in {evidence}"
             # In the agent's own names of its tools.
             if any(advice):
                 text = advice_sentence(lesson.conditions.when, advice)

@@ -61,7 +61,7 @@ _NOTHING: Final = Suggestions()
 _HEADERS: Final = (_NOTES, _RECALLED, _LESSONS)
 _FRAME_TOKENS: Final = estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) + 3  # its line ends
 _MOST_RUNS: Final = 100  # that a prompt names as its sources
-# The evidence at the end of an item, which changes with each run: `- "Call get_order." (9 of 10 runs succeeded)`.
+# The evidence at the end of an item, which changes with each run: `- "Call get_order." (worked in 9 of 10 runs)`.
 _EVIDENCE: Final = re.compile(r"(?<=\") \([^\"]*\)$")
 
 

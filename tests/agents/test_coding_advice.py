@@ -91,7 +91,7 @@ def test_what_is_said_is_one_short_line_with_evidence_and_no_id(memory: Memory) 
     text = hooks.after_error("s1")
     lines = text.splitlines()
     assert lines[0] == BLOCK_START
-    assert lines[2].endswith("→ docker compose up -d db (4 of 4 runs)")
+    assert lines[2].endswith("→ docker compose up -d db (worked in 4 of 4 runs)")
     assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}|[{}]|10\.0\.0\.9", text), "an id, or a number of this error"
     assert hooks.after_error("s1") == ""
 

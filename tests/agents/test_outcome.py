@@ -78,7 +78,7 @@ def test_an_outcome_is_answered_before_anything_is_computed_from_all_runs_and_so
             run.session.record("search", {}, "search done")
             assert [one.tool for one in server.runs.prompt(run).suggestions] == ["book"]
             answer = httpx2.post(f"{url}/outcome", json={"session": id, "success": True})
-            assert answer.json() == {"session": id, "stored": True}
+            assert answer.json() == {"session": id, "run": id, "stored": True}
             assert memory.run(id) is not None
 
 

@@ -156,5 +156,5 @@ def test_a_folder_that_nobody_may_write_is_told_before_anything_is_measured(
 def test_the_demo_shows_a_line_that_its_report_writes_for_agents(tmp_path: Path) -> None:
     answer = quick("demo", "--page", tmp_path / "demo.html")
 
-    assert "\n  When find_case says kept is elsewhere, call scan_history. (" in answer.out
+    assert "\n  When scan_history says kept is here, call issue_credit. (worked in " in answer.out
     assert "says that it is kept elsewhere.\n" in answer.out

@@ -553,3 +553,11 @@ def test_a_rule_is_borne_out_if_more_runs_succeeded_with_what_it_advises(saved: 
     runs = {"search": RunsOf(tuple(searched)), "book": RunsOf(tuple(booked[:2]), tuple(booked[2:]))}
     rule = ToolRule(CallPlace("search"), (), "search", ("book",), runs, "one task")
     assert rule.is_borne_out({*searched[:saved], *booked[:2]}) is holds
+
+
+@pytest.mark.parametrize(("others", "saved", "holds"), [(0, 2, False), (2, 2, False), (3, 2, True), (0, 5, True)])
+def test_what_hardly_a_run_did_not_do_is_borne_out_only_if_most_succeeded(others: int, saved: int, holds: bool) -> None:
+    """Sending again was right in nine runs by what was known after it."""
+    sent = tuple(f"sent {n}" for n in range(9))
+    runs = {"send": RunsOf(sent), "stop": RunsOf((), tuple(f"stopped {n}" for n in range(others)))}
+    assert ToolRule(CallPlace("reboot"), (), "send", (), runs).is_borne_out({*sent[:saved]}) is holds

@@ -88,6 +88,16 @@ def test_a_counted_lesson_that_hangs_on_a_word_number_or_id_is_written_only_if_a
     assert counted[0].text in written(bank, every=True)
 
 
+def test_a_counted_lesson_says_in_how_many_runs_it_worked_and_the_section_what_that_means(
+    bank: LessonBank,
+) -> None:
+    counted = advising(["buy"], ["sing"], Conditions(after=("look",)), ["r1", "r2"], tried=3, worked=2)
+    bank.change(LessonChange(put=[counted.row()]), namespace=NS)
+    text = written(bank)
+    assert any(line.startswith(f"- {counted.text} (worked in 2 of 3 runs) <!-- ") for line in items(text))
+    assert text.count("A call worked where it was right, though the run may have failed later. Lines that you") == 1
+
+
 @pytest.mark.parametrize(
     ("key", "written_too"), [("orderId", False), ("order-id", False), ("ID", False), ("paid", True)]
 )
