@@ -317,10 +317,12 @@ class Learned:
         true_UF = place.answers(facts)
         group_N = self._cases(place, known=self.chance.known(vote.likeness) >= KNOWN)
         forest_N, small_N = place.like(true_UF)
-        conditions = tuple([place.questions.tests[test] for test in place.small.path(true_UF[-1])[0]])
+        asked, leaf = place.small.path(true_UF[-1])
+        conditions = tuple([place.questions.tests[test] for test in asked])
+        of_leaf = place.by_leaf.get(leaf, {}) if len(true_UF) == 1 else place.counted(small_N)
         # Of a result that is not known, no test is false.
         if blind or any(test.is_unknown(facts) for test in conditions):
-            conditions = ()
+            conditions, of_leaf = (), place.everywhere
             forest_N, small_N = np.ones_like(forest_N), np.ones_like(small_N)
         # What is there says more than what is missing.
         both = bool(conditions) and conditions[-1].holds(facts)
@@ -340,7 +342,7 @@ class Learned:
             conditions,
             by_user=by_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1,
             unlike=bool(conditions) and vote.likeness < _UNLIKE and all(missing),
-            counted=place.counted(small_N),
+            counted=of_leaf,
             leaf_N=small_N,
             place=place,
             base=self.base,

@@ -226,13 +226,18 @@ class PlaceEvidence:
         return by_tool
 
     @cached_property
+    def by_leaf(self) -> Mapping[int, Mapping[ToolName, Counted]]:
+        """The same of the decisions in each leaf of the small tree."""
+        return {leaf: self.counted(self.small_N == leaf) for leaf in set(self.small_N.tolist())}
+
+    @cached_property
     def everywhere(self) -> Mapping[ToolName, Counted]:
         """The same of all decisions."""
         return self.counted(np.ones(len(self.run_N), dtype=np.bool_))
 
     def prepare(self) -> None:
         """Compute what the first request at this place would wait for."""
-        _ = self.forest.steps, self._outcome_3C, self._first_K, self.everywhere
+        _ = self.forest.steps, self._outcome_3C, self._first_K, self.by_leaf, self.everywhere
 
     @cached_property
     def calls(self) -> tuple[IndexArray, IndexArray]:
