@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from math import exp, log, log1p, sqrt
 from typing import Final, NamedTuple, TypeAlias
 
@@ -381,9 +381,9 @@ class Learned:
         place = found.place
         assert place is not None  # as something was counted
         called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N == 1) == won)
-        # Decisions are in the order of their runs.
-        latest: dict[int, None] = dict.fromkeys(place.run_N[called_N & found.leaf_N][::-1].tolist())
-        return tuple([self.requests.runs[number].id for number in islice(latest, _RUNS_BEHIND)])
+        # Decisions are in the order of their runs, of which one may have made several.
+        latest: groupby[int, int] = groupby(place.run_N[called_N & found.leaf_N][::-1])
+        return tuple([self.requests.runs[number].id for number, _ in islice(latest, _RUNS_BEHIND)])
 
     def held_out(
         self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool
@@ -578,11 +578,11 @@ def counted(
     """
     scales: list[float] = []
     for weight_N, total in zip(weight_XN, np.add.reduce(weight_XN, axis=1).tolist(), strict=True):
-        weight_G = weight_N
+        of_group_N = weight_N
         if group_N is not None:
-            weight_G = np.bincount(group_N, weight_N)
+            of_group_N = np.bincount(group_N, weight_N).take(group_N)
         # To the effective number of decisions, or of groups (Kish 1965).
-        scales.append(total / float(np.add.reduce(weight_G**2)) if total > 1e-9 else 0.0)
+        scales.append(total / float(np.add.reduce(weight_N * of_group_N)) if total > 1e-9 else 0.0)
     found: list[dict[ToolName, Way]] = []
     for sums_3K in place.outcomes(weight_XN * np.array(scales, dtype=np.float32)[:, None]):
         ways: dict[ToolName, Way] = {}
