@@ -187,7 +187,7 @@ def clerk(request: Request) -> Reply:
     named = [
         name
         for line in re.findall("Suggested next tools: (.*)", text)
-        for name in re.findall(r"\w+(?= \(right|, |$)", line)
+        for name in re.findall(r"\w+(?= \((?:right|\d)|, |$)", line)
     ]
     advised = [name for name in named if name in ACTIONS]
     wish = wish.partition("\n")[0]
