@@ -404,12 +404,13 @@ def state_key(summary: str) -> int:
 
 
 def said_text(state: StateSummary) -> str:
-    """All words of the user, as one text; the agent's own summary if nothing else is known."""
-    return "\n".join(state.said)[:SAID_CHARS] or state.own
+    """All words of the user, a line for each message; the agent's own summary if nothing else is known."""
+    messages = [" ".join(text.split()) for text in state.said]
+    return "\n".join(messages)[:SAID_CHARS] or state.own
 
 
 def request_of(said: str) -> str:
-    """What the user asked for first: the first line of what was said."""
+    """What the user asked for first: the first line of `said_text`."""
     for line in said[:REQUEST_CHARS].split("\n"):
         if line.strip():
             return line

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Final
 from xml.etree import ElementTree
 
@@ -45,11 +45,19 @@ _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 # A number and what it counts or what it is called: "12 passed", "4 % lost", "exit code: 1". No part of a date, a time,
 # a version or an id.
 _AMOUNT: Final = r"(?<![\w.:/-])(-?\d{1,6}(?:\.\d{1,6})?)"
-_COUNTING: Final = re.compile(rf"{_AMOUNT} ?%? ([^\W\d_]{{3,}})")
+_COUNTING: Final = re.compile(rf"(?:\b([^\W\d_]{{2,}}) )?{_AMOUNT} ?%? ([^\W\d_]{{3,}})")
+_NUMBERED: Final = frozenset({"port", "line", "pid", "id", "no", "number", "version", "page", "row"})
 _NAMED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.:/-]*\d)")
+# "GROSS 42480 kg  NET 27800 kg", "(max 15.0)": a number behind its name, with nothing else between two marks.
+_NAME_OF: Final = r"[^\W\d_][\w/-]{0,30}(?: [^\W\d_][\w/-]{0,30}){0,3}"
+_UNIT: Final = r"%?(?:[^\W\d_]{1,4}(?:/[^\W\d_]{1,3})?)?"
+_ALONE: Final = re.compile(
+    rf"(?m)(?:^|(?<=[;,(|])|(?<=  )|(?<=: )|(?<=\d ))[ \t>*+-]*({_NAME_OF}) {{1,12}}(-?\d{{1,6}}(?:\.\d{{1,6}})?)"
+    rf" ?{_UNIT}(?=[ \t]*(?:$|[;()|]|,(?!\d))|  | [^\W\d_]{{1,30}} -?\d)"
+)
 # "$1,250", "Net EUR 31.481,21": with the word before it.
 _MONEY: Final = re.compile(
-    r"(?:(?<![^\W\d_])([^\W\d_]{3,})[*:= ]{1,3})?(?:[$€£]|\b(?:EUR|USD|GBP|CHF|JPY|INR|AUD|CAD|SEK|PLN)) ?"
+    r"(?:(?<![^\W\d_])([^\W\d_]{3,})[*:= ]{1,12})?(?:[$€£]|\b(?:EUR|USD|GBP|CHF|JPY|INR|AUD|CAD|SEK|PLN)) ?"
     r"((?:\d{1,3}(?:[.,]\d{3})+|\d{1,9})(?:[.,]\d{1,2})?)(?![.,]?\d)"
 )
 # A number in a text of its own: "31.5 kg", "$1,250.00", "EUR 12", "30 days", "85%".
@@ -85,8 +93,20 @@ _PERSONAL: Final = re.compile(
 )
 _TIME: Final = r"[T ]\d\d:\d\d(?::[\d:.]+)?(?:Z|[+-]\d\d:?\d\d)?"
 _DATE: Final = re.compile(rf"\d{{4}}-\d\d-\d\d(?P<time>{_TIME})?")
-_DATED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[*:= ]{{1,3}}(\d{{4}}-\d\d-\d\d(?:{_TIME})?)(?!\d)")
-_TODAY: Final = re.compile(rf"(?i:\b(?:now|today|date|current|time)\b)[^\n.]{{0,40}}?(?<!\d)({_DATE.pattern})")
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH: Final = rf"(?i:{'|'.join(_MONTHS)})[a-z]{{0,6}}"
+# "17 Nov 2026", "March 3rd, 2026 09:12".
+_WRITTEN: Final = (
+    rf"(?:\d{{1,2}}(?:st|nd|rd|th)? {_MONTH}|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?),? \d{{4}}(?:,? \d\d:\d\d)?"
+)
+_DAY: Final = rf"(?:[A-Z][a-z]{{2,8}}, )?(\d{{4}}-\d\d-\d\d(?:{_TIME})?|{_WRITTEN})(?!\d)"
+_DATED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[*:= ]{{1,12}}{_DAY}")
+_IS_WRITTEN: Final = re.compile(_WRITTEN)
+_DIGITS: Final = re.compile(r"[\d:]+")
+_LETTERS: Final = re.compile(r"[^\W\d_]{3,}")
+# When an email was sent, at its head.
+_SENT: Final = re.compile(rf"(?m)^(?:Date|Sent|Received): {_DAY}")
+_TODAY: Final = re.compile(rf"(?i:\b(?:now|today|date|current|time)\b)[^\n.]{{0,40}}?(?<!\d){_DAY}")
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
     {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
@@ -166,20 +186,38 @@ def facts_of_message(text: str) -> Mapping[str, float]:
 @lru_cache(maxsize=256)
 def facts_of_instructions(text: str) -> Mapping[str, float]:
     """The date or time that it is, where a system prompt says so."""
-    facts: dict[str, float] = {}
-    for today in _TODAY.finditer(text[:_PARSED_CHARS]):
-        for _, days in _dates(today[1]):
-            facts.setdefault(TIME, days)
-    return facts
+    return _time_said(text[:_PARSED_CHARS], _TODAY)
+
+
+@lru_cache(maxsize=256)
+def time_of_message(text: str) -> Mapping[str, float]:
+    """The same of an email: when it was sent."""
+    return _time_said(text, _SENT)
+
+
+def _time_said(text: str, where: re.Pattern[str]) -> Mapping[str, float]:
+    for said in where.finditer(text):
+        for _, days in _dates(said[1]):
+            return {TIME: days}
+    return {}
 
 
 def _dates(text: str) -> Iterator[tuple[str, float]]:
     """A date or a time with its mark, in days; none of a day that is in no calendar, or another text."""
-    when = _DATE.fullmatch(text)
+    when = _DATE.fullmatch(_iso(text))
     if when is not None:
-        seconds = unix_time(text)
+        seconds = unix_time(when[0])
         if seconds is not None:
             yield TIME if when["time"] else DATE, seconds / 86_400 - FIRST_DAY
+
+
+def _iso(text: str) -> str:
+    """A written date, "17 Nov 2026", as ISO has it; another text as it is."""
+    if _IS_WRITTEN.fullmatch(text) is None:
+        return text
+    day, year, *clock = _DIGITS.findall(text)
+    month = 1 + _MONTHS.index(_LETTERS.findall(text)[0][:3].lower())
+    return "T".join([f"{year}-{month:02}-{int(day):02}", *clock])
 
 
 def _first(facts: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -280,7 +318,7 @@ def _table(text: str) -> JSON:
         return table
     with suppress(ValueError):
         return {**_lines("\n".join(around)), _ROWS: table}
-    return {"": " ".join(around).strip(), _ROWS: table}
+    return {"": "\n".join(around).strip(), _ROWS: table}
 
 
 def _cells(line: str) -> list[str]:
@@ -322,7 +360,7 @@ def _lines(text: str) -> dict[str, JSON]:
     if len(pairs) < _FEWEST_LINES:
         raise ValueError("hardly a line is such")
     if any(rest):
-        pairs.append(("", " ".join(rest)))
+        pairs.append(("", "\n".join(rest)))
     return _by_key(pairs)
 
 
@@ -409,15 +447,18 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
     if _PERSONAL.search(path):
         yield from present
         return
-    if _DATE.fullmatch(text.strip()):
-        yield from ((f"{path}{mark}", days) for mark, days in _dates(text.strip()))
+    dates = list(_dates(text.strip()))
+    if dates:
+        yield from ((f"{path}{mark}", days) for mark, days in dates)
         yield from present
         return
     if len(text) >= _SHORT:
         yield from present
         shown = text[:KEPT_CHARS]
-        for word, number in islice(_numbers(shown), _MOST_NUMBERS):
-            yield _below(path, word), number
+        alone = [(name.lower(), float(number)) for name, number in _ALONE.findall(shown)]
+        known = [(name, number) for name, number in alone if name.rpartition(" ")[2] not in _NUMBERED]
+        for name, number in islice(chain(known, _numbers(shown)), _MOST_NUMBERS):
+            yield _below(path, name), number
         for word in _words(shown):
             yield f"{path}~{word}", 1
         return
@@ -441,9 +482,9 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
 def _numbers(text: str) -> Iterator[tuple[str, float]]:
     for number, unit in _AGE.findall(text):
         yield _AGO, int(number) * _MINUTES[unit[0]]
-    for number, word in _COUNTING.findall(text):
-        # "at 90 and rising" counts nothing, and in "694 Highland Drive" the number is a house's.
-        if word.lower() not in FUNCTION_WORDS and not word.istitle():
+    for before, number, word in _COUNTING.findall(text):
+        # "port 5432 failed" and "at 90 and rising" count nothing; in "694 Highland Drive" the number is a house's.
+        if before.lower() not in _NUMBERED and word.lower() not in FUNCTION_WORDS and not word.istitle():
             yield word.lower(), float(number)
     for word, number in _NAMED.findall(text):
         yield word.lower(), float(number)

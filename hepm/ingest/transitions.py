@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from hepm import types
-from hepm.ingest.facts import facts_of_instructions, facts_of_message, facts_of_result, shorter_result
+from hepm.ingest.facts import facts_of_instructions, facts_of_message, facts_of_result, shorter_result, time_of_message
 from hepm.types import (
     NOW,
     SAID,
@@ -95,10 +95,9 @@ class AgentState:
             self._calls_before_user = len(self.history)
             self._own_summary = ""
             self._hear(facts_of_message(user_text))
+            self._set_now(time_of_message(user_text))
         elif turn.text and turn.role == "system":
-            now = facts_of_instructions(turn.text)
-            if now:
-                self.facts, self.learned = {**self.facts, NOW: now}, {**self.learned, NOW: now}
+            self._set_now(facts_of_instructions(turn.text))
         elif turn.text and turn.role == "assistant":
             # A text beside calls is no message to the user.
             self._agent_spoke = self._agent_spoke or not (tools or turn.refused)
@@ -125,6 +124,10 @@ class AgentState:
             # The dictionaries are shared with states: none is changed.
             self.facts = with_result(self.facts, tool, facts)
             self.learned = {**self.learned, tool: facts}
+
+    def _set_now(self, now: Mapping[str, float]) -> None:
+        if now:
+            self.facts, self.learned = {**self.facts, NOW: now}, {**self.learned, NOW: now}
 
     def _hear(self, words: Mapping[str, float]) -> None:
         """Add words of the user. Messages between two calls count as one."""

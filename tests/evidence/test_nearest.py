@@ -9,7 +9,8 @@ import pytest
 
 from hepm.evidence.decisions import LabelledRun
 from hepm.evidence.nearest import END, MOST_VOTERS, NearestVote, Requests, aligned
-from hepm.graph.delta import numbers_of, request_of, words_of
+from hepm.graph.delta import numbers_of, request_of, said_text, words_of
+from hepm.types import StateSummary
 
 Known = tuple[str, Sequence[str]]
 
@@ -90,8 +91,9 @@ def test_a_word_that_few_requests_have_counts_more_than_one_of_most() -> None:
     assert first(vote(runs, "broken shining lamp", [])) == "refund"
 
 
-def test_a_request_is_its_first_line_in_words_without_digits() -> None:
-    assert words_of(request_of("\nRefund order 4711, Ana!\nThanks")) == {"refund", "order", "ana"}
+def test_a_request_is_the_whole_first_message_in_words_without_digits() -> None:
+    said = said_text(StateSummary(said=("From: bo\n\nRefund order 4711, Ana!", "Thanks")))
+    assert words_of(request_of(said)) == {"from", "refund", "order", "ana"}
 
 
 def test_one_run_more_is_compared_as_if_it_had_been_there() -> None:

@@ -15,6 +15,7 @@ from hepm.ingest.facts import (
     facts_of_message,
     facts_of_result,
     shorter_result,
+    time_of_message,
 )
 from hepm.ingest.transitions import agent_state
 from hepm.types import SAID, SAID_LAST, TIME, ToolCall, Turn
@@ -80,7 +81,7 @@ def test_of_a_system_prompt_the_time_that_it_says_it_is_is_a_fact(prompt: str, f
         ("Net EUR 31.481,21\nTOTAL: EUR 37.462,64", {"net": 31_481.21, "total": 37_462.64}),
         ("you may spend up to $2,500 on it, never more", {"sum": 2_500}),
         ("once it was £1,299.5, and it is €899, still", {"was": 1_299.5, "sum": 899}),
-        ("the part is EUR 12345678901 of the list, HEUR 12", {}),
+        ("the part is EUR 12345678901 of the list, HEUR 12 at most", {}),
     ],
 )
 def test_sums_of_money_in_a_text_are_numbers_by_the_word_before_them(text: str, sums: dict[str, float]):
@@ -155,7 +156,7 @@ def test_a_long_text_is_its_words_and_a_short_one_a_value():
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [
-        ("PING gateway, 4 % lost, rtt min/avg/max 2/10/70 ms, signal -44 dBm", {"lost": 4, "dbm": -44}),
+        ("PING gateway, 4 % lost, rtt min/avg/max 2/10/70 ms, signal -44 dBm", {"lost": 4, "signal": -44, "dbm": -44}),
         ("the process has ended with exit code: 1", {"code": 1}),
         ("the order goes to 694 Highland Drive, Springfield, and 3 FAILED", {"failed": 3}),
         ("see you on 2024-05-03 at 10:30, call +49 170 123456, version 1.2.3, id: 5f3a", {}),
@@ -164,6 +165,39 @@ def test_a_long_text_is_its_words_and_a_short_one_a_value():
 def test_a_text_says_how_many_of_what_but_no_date_and_no_id(text: str, numbers: dict[str, float]):
     found = facts_of_result(text)
     assert {name: number for name, number in found.items() if "~" not in name} == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        (
+            "TICKET of the bridge\nGROSS 42480 kg  TARE 14680 kg\nH2O   13.8 %   (max 15.0)\nkg/hl 72.5\nall in order",
+            {"gross": 42480, "tare": 14680, "h2o": 13.8, "max": 15, "kg/hl": 72.5},
+        ),
+        (
+            "line test: optical rx -22.5 dBm, loss 0.5%; wifi clients 11",
+            {"optical rx": -22.5, "dbm": -22.5, "loss": 0.5, "wifi clients": 11},
+        ),
+        ("Quote for the stairs\nLabour     £66.92\nTOTAL      £1,160.60", {"labour": 66.92, "total": 1160.6}),
+        ("the server on port 5432 refused it, see line 12 above", {}),
+    ],
+)
+def test_a_number_that_stands_alone_behind_its_name_is_known_by_it(text: str, numbers: dict[str, float]) -> None:
+    found = facts_of_result(text)
+    assert {name: number for name, number in found.items() if "~" not in name} == numbers
+
+
+@pytest.mark.parametrize("day", ["5 Jan 2020", "January 5th, 2020", "05 January 2020", "2020-01-05"])
+def test_a_day_is_known_however_it_is_written(day: str) -> None:
+    assert facts_of_result(json.dumps({"due": day}))["due@"] == 4
+    assert facts_of_result(f"Warranty: parts and labour, expires {day}, and no longer")["expires@@"] == 4
+    assert facts_of_instructions(f"Today is {day}.") == {TIME: 4}
+
+
+def test_an_email_says_when_it_was_sent_and_another_message_with_a_date_does_not() -> None:
+    assert time_of_message("From: ana\nSent: Sunday, 5 January 2020 12:00\n\nThe boiler is cold.") == {TIME: 4.5}
+    for text in ("please deliver on 5 January 2020", "Sent: 45 January 2020"):
+        assert time_of_message(text) == {}
 
 
 def table(rows: list[dict[str, object]]) -> Mapping[str, float]:

@@ -1,0 +1,3 @@
+-- Version 21: numbers behind their names, written dates and when an email was sent are facts of a run, too, and the first
+-- request is a whole message. No table changes; what older versions kept beside the records is set anew on opening (see
+-- `Store.restate`).
