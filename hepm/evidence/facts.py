@@ -42,8 +42,7 @@ _BY_CHANCE: Final = 0.5  # nats that a useless split gains for each label but on
 _HOURS_BELOW: Final = 2  # days, below which a difference of two times is said in hours
 _VALUE: Final = re.compile(r"(?<=[=~]).*", re.DOTALL)  # "shipped" of "status=shipped"
 _NUMBER_OF_ONE: Final = re.compile(r"(?:^|[_.-])(?i:id|number)$|[a-z](?:I[dD]|Number)$")  # "repository.id", "prNumber"
-MOST_WORDS: Final = 8
-"""Further words that one test asks for."""
+_SHOWN_WORDS: Final = 3
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
 _OF_RUN: Final[Mapping[str, tuple[str, str]]] = {
     ENDED: ("the last call did not end in an error", "the last call ended in an error"),
@@ -55,21 +54,23 @@ _OF_RUN: Final[Mapping[str, tuple[str, str]]] = {
 """What is false and true of a run, by the source of a fact, or by the fact."""
 _TIMES: Final = {0: "", 1: " more than once"}
 _FEWEST_OTHERS: Final = 3  # results without any of the facts asked, from which on one more is not strange
+_YES_OR_NO: Final = frozenset({"true", "false"})  # of which one says that it is not the other
 _NOTHING: Final[Mapping[str, float]] = {}
 
 
 class FactTest(NamedTuple):
     """Whether a fact is known with a number above a limit; values and words that are there have the number 1.
 
-    `others` are words of the same source that were in the same decisions: any of them makes it true of a new one. With
-    `than`, whether the number is more than `above` beyond that one: of times in days (see `hepm.evidence.compared`).
+    With `than`, whether the number is more than `above` beyond that one: of times in days (see
+    `hepm.evidence.compared`). With `weights`, whether those of the words that are there sum to more (see
+    `hepm.evidence.wording`).
     """
 
     source: str
     fact: str
     above: float
-    others: tuple[str, ...] = ()
     than: FactName | None = None
+    weights: tuple[tuple[str, float], ...] = ()
 
     def holds(self, known: Facts) -> bool:
         """Whether it is true of what is known."""
@@ -77,21 +78,22 @@ class FactTest(NamedTuple):
         if self.than is not None:
             than = known.get(self.than.source, _NOTHING).get(self.than.fact, math.nan)
             return of_source.get(self.fact, math.nan) - than > self.above
-        return any(fact in of_source and of_source[fact] > self.above for fact in (self.fact, *self.others))
+        if self.weights:
+            return bool(of_source) and sum(weight for word, weight in self.weights if word in of_source) > self.above
+        return self.fact in of_source and of_source[self.fact] > self.above
 
     @property
     def names(self) -> list[FactName]:
         """The facts that it asks for."""
-        names = [FactName(self.source, fact) for fact in (self.fact, *self.others)]
+        names = [FactName(self.source, self.fact)]
         if self.than is not None:
             names.append(self.than)
         return names
 
     @property
-    def telling(self) -> FactTest:
-        """The same by the longest of its words, which says most: "quarantine" rather than "must"."""
-        words = sorted((self.fact, *self.others), key=len, reverse=True)
-        return self._replace(fact=words[0], others=tuple(words[1:]))
+    def any_number(self) -> bool:
+        """Whether it asks for a number, whatever that is."""
+        return self.above == _ANY
 
     def is_unknown(self, known: Facts) -> bool:
         """Whether it asks for the result of a tool that was called, and what it returned is not known."""
@@ -108,19 +110,18 @@ class FactTest(NamedTuple):
         """The answer in words, given what is known: "get_order says status is shipped"."""
         holds = self.holds(known)
         of_source = known.get(self.source, _NOTHING)
-        if holds and self.others:
-            word = max((fact for fact in (self.fact, *self.others) if fact in of_source), key=len)
-            return self._replace(fact=word).in_words(holds=True)
-        is_plain = self.than is not None or "~" in self.fact or self.fact.endswith(PRESENT) or self.above == _ANY
+        if self.weights:
+            return self._by_words(of_source, holds=holds)
+        is_plain = self.than is not None or "~" in self.fact or self.fact.endswith(PRESENT) or self.any_number
         if holds or is_plain or self.source in (CALLED, BEFORE, SINCE, USER):
             return self.in_words(holds=holds)
         if "=" in self.fact:
-            key = self.fact.partition("=")[0]
+            key, _, value = self.fact.partition("=")
             others = [fact for fact in of_source if fact.startswith(f"{key}=") and not fact.endswith(PRESENT)]
-            # What it is says more than what it is not.
-            if len(others) == 1:
-                return self._replace(fact=others[0]).in_words(holds=True)
-            return self.in_words(holds=False)
+            if len(others) != 1:
+                return self.in_words(holds=False)
+            said = self._replace(fact=others[0]).in_words(holds=True)
+            return said if value in _YES_OR_NO else f"{said}, not {value}"
         if self.fact in of_source:
             return f"{self._number_says} {self._amount(of_source[self.fact])}, not {self._beyond}"
         return f"{self._says(False)} {self._name} is {self._beyond}"
@@ -135,8 +136,7 @@ class FactTest(NamedTuple):
             times = _TIMES.get(most, f" more than {most} times")
             return f"{self.fact} {'was' if holds else 'was not'} called{times}"
         if "~" in self.fact:
-            word = self.fact.rpartition("~")[2]
-            return f'{self._says(holds)} "{word}"'
+            return f"{self._says(holds)} {_quoted([word for word, _ in self.weights] or [self.fact])}"
         if self.fact.endswith(PRESENT):
             has = "has" if holds else "has no"
             return f"{self.source.removeprefix(RESULTS_OF)} {has} {self.fact.removesuffix(PRESENT)}"
@@ -144,6 +144,12 @@ class FactTest(NamedTuple):
             key, _, value = self.fact.partition("=")
             return f"{self._says(holds)} {key or 'the result'} is {value}"
         return self._number_in_words(holds=holds)
+
+    def _by_words(self, known: Mapping[str, float], *, holds: bool) -> str:
+        """The answer by the words that are there and speak for it, the most telling first."""
+        weights = self.weights if holds else [(word, -weight) for word, weight in reversed(self.weights)]
+        there = [word for word, weight in weights if word in known and weight > 0]
+        return f"{self._says(True)} {_quoted(there)}" if there else self.in_words(holds=holds)
 
     def _than_in_words(self, than: FactName, *, holds: bool) -> str:
         other = FactTest(*than, 0.0)._name
@@ -164,7 +170,7 @@ class FactTest(NamedTuple):
         return f"{speaker} {'says' if holds else 'does not say'}"
 
     def _number_in_words(self, *, holds: bool) -> str:
-        if self.above == _ANY:
+        if self.any_number:
             return f"{self._says(holds)} {'a number' if self.fact == '#' else self._name}"
         return f"{self._number_says} {self._limit_in_words(holds=holds)}"
 
@@ -233,6 +239,12 @@ class FactTest(NamedTuple):
         return self.source in (CALLED, SINCE) or re.split("[.~]", named)[-1].rstrip(DATE) not in FUNCTION_WORDS
 
 
+def _quoted(facts: Sequence[str]) -> str:
+    """A word, or some of several."""
+    words = ", ".join(f'"{fact.rpartition("~")[2]}"' for fact in facts[:_SHOWN_WORDS])
+    return words if len(facts) == 1 else f"words such as {words}"
+
+
 def _days_in_words(days: float) -> str:
     if days < _HOURS_BELOW:
         return f"{days * 24:.3g} hours"
@@ -253,9 +265,13 @@ class Questions:
         self.users: list[int] = []
         self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
         self._comparisons: list[tuple[int, FactTest]] = []
+        self._wordings: list[tuple[int, str, dict[str, float], float]] = []
         for number, test in enumerate(tests):
             if test.source == USER:
                 self.users.append(number)
+            if test.weights:
+                self._wordings.append((number, test.source, dict(test.weights), test.above))
+                continue
             for source, fact in test.names:
                 asked = self._by_fact.setdefault(source, {}).setdefault(fact, [])
                 if test.than is None:
@@ -280,6 +296,10 @@ class Questions:
                     true_F[number] |= known[fact] > above
         for number, test in self._comparisons:
             true_F[number] = test.holds(facts)
+        for number, source, weights, above in self._wordings:
+            known = facts.get(source)
+            if known:
+                true_F[number] = sum(weights.get(word, 0.0) for word in known) > above
         return true_F
 
 
@@ -370,10 +390,9 @@ def tests_of(
         return TestedRows((), np.zeros((count, 0), dtype=np.bool_))
     true_FN = np.array(columns)
     kept = _in_several_families(true_FN, family_N)
-    true_FN = true_FN[kept]
-    last_tools = {decision.place.tool for decision in known.decisions}
-    chosen = _distinct([tests[test] for test in kept], true_FN, last_tools)
-    return TestedRows(tuple(chosen), np.ascontiguousarray(true_FN[list(chosen.values())].T))
+    tests, true_FN = [tests[number] for number in kept], true_FN[kept]
+    chosen = _distinct(tests, true_FN, {decision.place.tool for decision in known.decisions})
+    return TestedRows(tuple(tests[number] for number in chosen), np.ascontiguousarray(true_FN[chosen].T))
 
 
 def limits(name: FactName, value_X: Float32Array) -> list[float]:
@@ -403,28 +422,23 @@ def _in_several_families(true_FN: BoolArray, family_N: IndexArray) -> list[int]:
     return np.flatnonzero(several).tolist()
 
 
-def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str]) -> dict[FactTest, int]:
-    """The tests that are true of different decisions, and the row of each.
+def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str]) -> list[int]:
+    """The numbers of tests that are true of different decisions.
 
     Of several that are true of the same decisions, what the last call returned comes first: it explains more than a
-    word of the user. Further words of the same source go with it.
+    word of the user. Of words the longest says most: "quarantine" rather than "must".
     """
     ranks = defaultdict(lambda: 1, {CALLED: 3, SINCE: 3, BEFORE: 4, SAID_LAST: 5, SAID: 6, USER: 7})
     ranks.update(dict.fromkeys(last_tools, 0))
-    order = sorted(range(len(tests)), key=lambda test: (ranks[tests[test].source], tests[test]))
-    equal: dict[bytes, list[int]] = {}
-    for test in order:
-        equal.setdefault(np.packbits(true_FN[test]).tobytes(), []).append(test)
-    chosen: dict[FactTest, int] = {}
-    for first, *further in equal.values():
-        test = tests[first]
-        others: list[str] = []
-        for other in further:
-            source, fact, *_ = tests[other]
-            if source == test.source and "~" in fact and "~" in test.fact:
-                others.append(fact)
-        chosen[test._replace(others=tuple(others[:MOST_WORDS]))] = first
-    return chosen
+
+    def order(number: int) -> tuple[int, str, int, FactTest]:
+        test = tests[number]
+        return ranks[test.source], test.source, len(test.fact) * -("~" in test.fact), test
+
+    chosen: dict[bytes, int] = {}
+    for number in sorted(range(len(tests)), key=order):
+        chosen.setdefault(np.packbits(true_FN[number]).tobytes(), number)
+    return list(chosen.values())
 
 
 def with_user(facts: Facts, user: str) -> Facts:

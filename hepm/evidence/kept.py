@@ -29,7 +29,7 @@ from hepm.evidence.rules import RunsOf, ToolRule
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 14
+FORMAT: Final = 15
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 
 
@@ -147,8 +147,9 @@ def read_kept_rules(file: Path) -> KeptRules | None:
 
 
 def _test(kept: Sequence[Any]) -> FactTest:
-    source, fact, above, others, than = kept
-    return FactTest(source, fact, above, tuple(others), than and FactName(*than))
+    source, fact, above, than, weights = kept
+    weighed = tuple((word, weight) for word, weight in weights)
+    return FactTest(source, fact, above, than and FactName(*than), weighed)
 
 
 def _rule(kept: Sequence[Any]) -> ToolRule:

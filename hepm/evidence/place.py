@@ -40,13 +40,14 @@ from hepm.evidence.facts import (
     tests_of,
     with_other_results,
 )
+from hepm.evidence.wording import with_wordings
 from hepm.graph.rows import Float32Array
 from hepm.types import RESULTS_OF, USER, Facts, ToolName
 
 TREES: Final = 32
 DEEPEST: Final = 12
 """Questions on the way to a leaf of the forest; of the small tree, `DEEPEST_SMALL`."""
-DEEPEST_SMALL: Final = 5
+DEEPEST_SMALL: Final = 7
 TRIED: Final = 64
 """Tests that a node of the forest chooses from, drawn at random."""
 MOST_TESTS: Final = 250
@@ -311,6 +312,7 @@ def grow(
     found = tests_of(known, instance_N, fewest=fewest, keep=is_of_place)
     found = best_tests(found, label_N)
     found = with_comparisons(found, known, label_N, instance_N, fewest=fewest, keep=is_of_place)
+    found = with_wordings(found, known, label_N, instance_N)
     drawn_NT = _drawn(families.tolist())[family_N]
     drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
     forest = _grow_forest(found.true_NF, label_N, 2 * len(tools), drawn_NT)

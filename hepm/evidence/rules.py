@@ -671,10 +671,11 @@ class _AtPlace:
         if answer:
             return
         asked = self._tests.tests[number]
-        key = asked.key
         for other, test in enumerate(self._tests.tests):
-            # A number has neither sign: it stays as it is.
-            if test.source == asked.source and other != number and test.key == key != asked.fact:
+            if test.source != asked.source or other == number:
+                continue
+            # A number has neither sign: it stays as it is, unless there was none at all.
+            if test.key == asked.key != asked.fact or (asked.any_number and "~" in test.fact):
                 yield [(other, True)]
 
     def _bound(self, path: _Path, among_N: BoolArray, right_N: BoolArray) -> float:
@@ -703,7 +704,7 @@ class _AtPlace:
                 is_call = not any(_has_result(test, row) for row in rows)
             if is_call:
                 test = FactTest(CALLED, test.source.removeprefix(RESULTS_OF), _fewest_calls(test) - 0.5)
-            conditions[test.telling, answer] = None
+            conditions[test, answer] = None
         return tuple(conditions)
 
     def _is_of_each_result(self, number: int) -> bool:

@@ -75,7 +75,7 @@ class FactCondition(NamedTuple):
         than = None
         if other:
             than = FactName(_unquoted(other), other_fact)
-        return cls(FactTest(_unquoted(source), fact, _PRESENT if above is None else float(above), (), than), not denied)
+        return cls(FactTest(_unquoted(source), fact, _PRESENT if above is None else float(above), than), not denied)
 
 
 def _quoted(source: str) -> str:
@@ -155,8 +155,8 @@ def read_facts(records: Iterable[Any], says: Sequence[str]) -> tuple[FactConditi
     """The facts of a condition; earlier versions kept words of which the user `says` one apart."""
     facts = list(map(FactCondition.read, records))
     if says:
-        first, *others = ["~" + word for word in says]
-        facts.insert(0, FactCondition(FactTest(SAID, first, _PRESENT, tuple(others))))
+        weights = tuple((f"~{word}", 1.0) for word in says)
+        facts.insert(0, FactCondition(FactTest(SAID, "~", _PRESENT, weights=weights)))
     return tuple(facts)
 
 

@@ -554,8 +554,8 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
         # and a word that is missing, explain nothing.
         readable: list[str] = []
         for test in found.conditions:
-            said = test.source == USER or (test.source in (SAID, SAID_LAST) and "~" in test.fact)
-            explains = not said and test.asks_about_called(facts)
+            missing = test.source == USER or (test.source in (SAID, SAID_LAST) and "~" in test.fact)
+            explains = bool(test.weights) or (not missing and test.asks_about_called(facts))
             if test.readable and (test.holds(facts) or explains):
                 readable.append(test.sentence(facts))
         reason = ", ".join(outcomes)

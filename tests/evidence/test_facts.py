@@ -18,7 +18,8 @@ from tests.evidence.remembered import filled, sample_of, told
 
 SENTENCES = [
     (FactTest("order", "status=shipped", 0.5), {"status=shipped": 1}, "order says status is shipped"),
-    (FactTest("order", "status=shipped", 0.5), {"status=lost": 1}, "order says status is lost"),
+    (FactTest("order", "status=shipped", 0.5), {"status=lost": 1}, "order says status is lost, not shipped"),
+    (FactTest("order", "paid=true", 0.5), {"paid=false": 1}, "order says paid is false"),
     (FactTest("order", "status=shipped", 0.5), {}, "order does not say status is shipped"),
     (FactTest("order", "total", 200.0), {"total": 250}, "order says total is above 200"),
     (FactTest("order", "total", 200.0), {"total": 90}, "order says total is 90, not above 200"),

@@ -88,7 +88,7 @@ def test_what_is_no_test_of_a_fact_is_refused(text: str) -> None:
 
 def test_words_of_the_user_that_earlier_versions_kept_apart_are_a_condition_of_which_any_is_enough() -> None:
     read = Conditions.read(ALWAYS.record | {"says": ("cancel", "stop")})
-    assert read.when == 'when the user says "cancel"'
+    assert read.when == 'when the user says words such as "cancel", "stop"'
     assert read.holds(KNOWN, [])
     assert not read.holds({SAID: {"~refund": 1.0}}, [])
 
