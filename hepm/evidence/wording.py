@@ -22,6 +22,7 @@ _FEWEST_GROUPS: Final = 6  # on each side
 _MOST_TOOLS: Final = 6
 _MOST_WORDS: Final = 300
 _LIMITS: Final = np.linspace(0, 1, 13)[1:-1]  # shares of the decisions below a limit
+_PRIOR: Final = 2.0  # groups with a word, and as many without it, that are added to each side
 _MORE: Final = 2.0  # nats that such a test gains beyond its cost
 
 
@@ -107,5 +108,5 @@ def _log_shares(has_NV: BoolArray, side_N: BoolArray, group_N: IndexArray) -> tu
     has_GV = np.zeros((len(is_side_G), has_NV.shape[1]), dtype=np.bool_)
     np.logical_or.at(has_GV, group_N[side_N], has_NV[side_N])
     with_V, groups = has_GV.sum(axis=0), is_side_G.sum()
-    others_NV = (with_V - has_GV[group_N] + 1) / (groups - is_side_G[group_N] + 2)[:, None]
-    return np.log((with_V + 1) / (groups + 2)), np.log(others_NV)
+    others_NV = (with_V - has_GV[group_N] + _PRIOR) / (groups - is_side_G[group_N] + 2 * _PRIOR)[:, None]
+    return np.log((with_V + _PRIOR) / (groups + 2 * _PRIOR)), np.log(others_NV)
