@@ -43,6 +43,8 @@ _HOURS_BELOW: Final = 2  # days, below which a difference of two times is said i
 _VALUE: Final = re.compile(r"(?<=[=~]).*", re.DOTALL)  # "shipped" of "status=shipped"
 _NUMBER_OF_ONE: Final = re.compile(r"(?:^|[_.-])(?i:id|number)$|[a-z](?:I[dD]|Number)$")  # "repository.id", "prNumber"
 _SHOWN_WORDS: Final = 3
+MOST_WORDS: Final = 8
+"""Further words that one test asks for."""
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
 _OF_RUN: Final[Mapping[str, tuple[str, str]]] = {
     ENDED: ("the last call did not end in an error", "the last call ended in an error"),
@@ -61,14 +63,15 @@ _NOTHING: Final[Mapping[str, float]] = {}
 class FactTest(NamedTuple):
     """Whether a fact is known with a number above a limit; values and words that are there have the number 1.
 
-    With `than`, whether the number is more than `above` beyond that one: of times in days (see
-    `hepm.evidence.compared`). With `weights`, whether those of the words that are there sum to more (see
-    `hepm.evidence.wording`).
+    `others` are words of the same source that were in the same decisions: any of them makes it true of a new one. With
+    `than`, whether the number is more than `above` beyond that one: of times in days (see `hepm.evidence.compared`).
+    With `weights`, whether those of the words that are there sum to more (see `hepm.evidence.wording`).
     """
 
     source: str
     fact: str
     above: float
+    others: tuple[str, ...] = ()
     than: FactName | None = None
     weights: tuple[tuple[str, float], ...] = ()
 
@@ -80,12 +83,12 @@ class FactTest(NamedTuple):
             return of_source.get(self.fact, math.nan) - than > self.above
         if self.weights:
             return bool(of_source) and sum(weight for word, weight in self.weights if word in of_source) > self.above
-        return self.fact in of_source and of_source[self.fact] > self.above
+        return any(fact in of_source and of_source[fact] > self.above for fact in (self.fact, *self.others))
 
     @property
     def names(self) -> list[FactName]:
         """The facts that it asks for."""
-        names = [FactName(self.source, self.fact)]
+        names = [FactName(self.source, fact) for fact in (self.fact, *self.others)]
         if self.than is not None:
             names.append(self.than)
         return names
@@ -110,7 +113,7 @@ class FactTest(NamedTuple):
         """The answer in words, given what is known: "get_order says status is shipped"."""
         holds = self.holds(known)
         of_source = known.get(self.source, _NOTHING)
-        if self.weights:
+        if self.weights or (holds and self.others):
             return self._by_words(of_source, holds=holds)
         is_plain = self.than is not None or "~" in self.fact or self.fact.endswith(PRESENT) or self.any_number
         if holds or is_plain or self.source in (CALLED, BEFORE, SINCE, USER):
@@ -147,9 +150,12 @@ class FactTest(NamedTuple):
 
     def _by_words(self, known: Mapping[str, float], *, holds: bool) -> str:
         """The answer by the words that are there and speak for it, the most telling first."""
-        weights = self.weights if holds else [(word, -weight) for word, weight in reversed(self.weights)]
-        there = [word for word, weight in weights if word in known and weight > 0]
-        return f"{self._says(True)} {_quoted(there)}" if there else self.in_words(holds=holds)
+        sign = 1 if holds else -1
+        weights = self.weights or [(word, 1.0) for word in (self.fact, *self.others)]
+        there = [word for word, weight in weights[::sign] if word in known and sign * weight > 0]
+        if not there:
+            return self.in_words(holds=holds)
+        return f"{self._says(True)} {_quoted(there if self.weights else there[:1])}"
 
     def _than_in_words(self, than: FactName, *, holds: bool) -> str:
         other = FactTest(*than, 0.0)._name
@@ -392,7 +398,7 @@ def tests_of(
     kept = _in_several_families(true_FN, family_N)
     tests, true_FN = [tests[number] for number in kept], true_FN[kept]
     chosen = _distinct(tests, true_FN, {decision.place.tool for decision in known.decisions})
-    return TestedRows(tuple(tests[number] for number in chosen), np.ascontiguousarray(true_FN[chosen].T))
+    return TestedRows(tuple(chosen), np.ascontiguousarray(true_FN[list(chosen.values())].T))
 
 
 def limits(name: FactName, value_X: Float32Array) -> list[float]:
@@ -422,11 +428,11 @@ def _in_several_families(true_FN: BoolArray, family_N: IndexArray) -> list[int]:
     return np.flatnonzero(several).tolist()
 
 
-def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str]) -> list[int]:
-    """The numbers of tests that are true of different decisions.
+def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str]) -> dict[FactTest, int]:
+    """The tests that are true of different decisions, and the row of each.
 
     Of several that are true of the same decisions, what the last call returned comes first: it explains more than a
-    word of the user. Of words the longest says most: "quarantine" rather than "must".
+    word of the user. Of words the longest says most, "quarantine" rather than "must"; the others go with it.
     """
     ranks = defaultdict(lambda: 1, {CALLED: 3, SINCE: 3, BEFORE: 4, SAID_LAST: 5, SAID: 6, USER: 7})
     ranks.update(dict.fromkeys(last_tools, 0))
@@ -435,10 +441,17 @@ def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str
         test = tests[number]
         return ranks[test.source], test.source, len(test.fact) * -("~" in test.fact), test
 
-    chosen: dict[bytes, int] = {}
+    equal: dict[bytes, list[int]] = {}
     for number in sorted(range(len(tests)), key=order):
-        chosen.setdefault(np.packbits(true_FN[number]).tobytes(), number)
-    return list(chosen.values())
+        equal.setdefault(np.packbits(true_FN[number]).tobytes(), []).append(number)
+    chosen: dict[FactTest, int] = {}
+    for first, *further in equal.values():
+        test, others = tests[first], [tests[number] for number in further]
+        words: list[str] = []
+        if "~" in test.fact:
+            words = [other.fact for other in others if other.source == test.source and "~" in other.fact]
+        chosen[test._replace(others=tuple(words[:MOST_WORDS]))] = first
+    return chosen
 
 
 def with_user(facts: Facts, user: str) -> Facts:

@@ -147,9 +147,9 @@ def read_kept_rules(file: Path) -> KeptRules | None:
 
 
 def _test(kept: Sequence[Any]) -> FactTest:
-    source, fact, above, than, weights = kept
+    source, fact, above, others, than, weights = kept
     weighed = tuple((word, weight) for word, weight in weights)
-    return FactTest(source, fact, above, than and FactName(*than), weighed)
+    return FactTest(source, fact, above, tuple(others), than and FactName(*than), weighed)
 
 
 def _rule(kept: Sequence[Any]) -> ToolRule:

@@ -175,5 +175,5 @@ def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: s
 def _conditions_of(rule: ToolRule) -> Conditions:
     # What the user says comes first; words that were in the same requests are left out.
     tests = sorted(rule.conditions, key=lambda condition: condition[0].source != SAID)
-    facts = [FactCondition(test, true) for test, true in tests]
+    facts = [FactCondition(test._replace(others=()), true) for test, true in tests]
     return Conditions(after=(rule.place.tool,), facts=tuple(facts))
