@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
 
 import click
 
@@ -21,33 +20,27 @@ from hepm.cli.config import read_config
 from hepm.cli.options import refuse, remark, store_option
 from hepm.types import DEFAULT_NAMESPACE
 
-Client: TypeAlias = Literal[
-    "claude-code", "codex", "gemini-cli", "qwen-code", "opencode", "copilot", "cline", "cursor", "mcp",
-]  # fmt: skip
-
-Scope: TypeAlias = Literal["project", "user"]
-
 
 @command("init")
 @argument(
     "client",
     "The agent to connect.",
-    type=click.Choice(get_args(Client)),
+    type=click.Choice([*CODING_AGENTS, "codex", "mcp"]),
     metavar="CLIENT",
 )
 @flag("--write", "Write the lines into the client's file.")
 @flag("--remove", "Remove the lines that --write wrote.")
-@option("--scope", "Write for the project in this folder, or for all of yours.", one_of=get_args(Scope))
+@option("--scope", "Write for the project in this folder, or for all of yours.", one_of=("project", "user"))
 @flag("--mcp", "Connect the MCP tools too.")
 @option("--server", "Address of `hepm serve`. Default: this machine, with the port of hepm.toml, or 8765.")
 @option("--namespace -n", "The partition to record in.", config="namespace", default=DEFAULT_NAMESPACE)
 @option("--token-env", "Environment variable that holds the server's token.")
 @store_option
 def init(
-    client: Client,
+    client: str,
     write: bool,
     remove: bool,
-    scope: Scope | None,
+    scope: str | None,
     mcp: bool,
     server: str | None,
     namespace: str,
@@ -84,7 +77,7 @@ def init(
         remark(f"{client} reaches hepm while `hepm serve` runs at {server}")
 
 
-def _files(client: Client, server: ServerEntry, scope: str | None, *, mcp: bool, every: bool) -> Sequence[ClientFile]:
+def _files(client: str, server: ServerEntry, scope: str | None, *, mcp: bool, every: bool) -> Sequence[ClientFile]:
     if client == "codex":
         refuse(scope == "project", "--scope", "Codex reads a model_provider from the user's file alone")
         path = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"

@@ -6,8 +6,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Container, Generator, Iterable, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -58,15 +58,12 @@ class StorePlace:
     store: str = DEFAULT_STORE
     namespace: str = ""
 
-    def open(self) -> Memory:
+    @contextmanager
+    def open(self) -> Generator[Memory]:
         """Open the memory for reading; a missing one or an empty namespace is an error."""
-        memory = open_existing(self.store)
-        try:
+        with open_existing(self.store) as memory:
             self.namespace = known_namespace(memory, self.namespace, self.store, also=memory.sessions.by_namespace)
-        except BaseException:
-            memory.close()
-            raise
-        return memory
+            yield memory
 
     def create(self, **options: Any) -> Memory:
         """Open the memory, or make it: see `open_memory`. Says so if it chose a namespace that is not the default."""

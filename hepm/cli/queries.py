@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from hepm.cli import options
 from hepm.cli.commands import PATH, Several, argument, command, flag, option
 from hepm.cli.model import ModelChoice, cost_of, model_option
 from hepm.cli.options import (
@@ -17,10 +16,14 @@ from hepm.cli.options import (
     StorePlace,
     json_option,
     json_or_text,
+    known_namespace,
+    open_existing,
     pairs,
     place_options,
     print_json,
+    print_rows,
     read_messages_file,
+    read_text,
     refuse,
     remark,
     tell,
@@ -193,16 +196,16 @@ def cypher(
         tell(f"{favourites} written: drop it onto the window of Neo4j Browser, and look under the star")
         return
     refuse(query is None, "QUERY", "name a question, write Cypher, or list all with --list")
-    text = options.read_text("-") if query == "-" else query or ""
+    text = read_text("-") if query == "-" else query or ""
     # One word is the name of a question: no query in Cypher is that short.
     named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
     values = _values(param, named)
-    with options.open_existing(place.store) as memory:
+    with open_existing(place.store) as memory:
         if named is not None:
             text = named.text if memory.store.remote else named.embedded
         if "$namespace" in text:
             namespace = values.get("namespace", place.namespace)
-            values["namespace"] = options.known_namespace(memory, namespace, place.store)
+            values["namespace"] = known_namespace(memory, namespace, place.store)
         if named is not None:
             values = named.values(values)
         result = memory.store.ask(text, values, timeout_s=timeout, limit=limit)
@@ -243,7 +246,7 @@ def _print(result: Result, *, as_json: bool) -> None:
     if as_json:
         print_json({"columns": result.columns, "rows": to_json(result.dicts()), "truncated": result.truncated})
     elif result.rows:
-        options.print_rows(result.columns, [list(map(_cell, row)) for row in result.rows])
+        print_rows(result.columns, [list(map(_cell, row)) for row in result.rows])
     elif result.columns:
         print("no rows")
     else:

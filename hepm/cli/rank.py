@@ -27,7 +27,14 @@ def train(memory: Memory, namespace: str, model: RankerName) -> None:
 
     Example: `hepm rank train --namespace retail`
     """
-    _prepare()
+    from hepm.lab.rank import require
+
+    require()
+    import torch
+
+    # Several threads wait for each other where the machine is busy.
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
     from hepm.lab.rank.train import TrainOptions, build
     from hepm.lab.rank.trained import gate_of, measure
 
@@ -41,17 +48,6 @@ def train(memory: Memory, namespace: str, model: RankerName) -> None:
     memory.rankers.save(checkpoint)
     tell(checkpoint.sentence())
     tell(f"It is kept in {memory.rankers.file(namespace)}.")
-
-
-def _prepare() -> None:
-    """One thread, unless OMP_NUM_THREADS says otherwise: several wait for each other where the machine is busy."""
-    from hepm.lab.rank import require
-
-    require()
-    import torch
-
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
 
 
 def _print_epoch(epoch: Epoch) -> None:

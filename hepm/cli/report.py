@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Generator
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from hepm.cli import options
 from hepm.cli.commands import PATH, Several, argument, command, flag, option
 from hepm.cli.options import (
     Bar,
@@ -20,8 +20,11 @@ from hepm.cli.options import (
     place_options,
     print_json,
     print_lines,
+    raw,
+    read_text,
     remark,
     tell,
+    unusable,
     write_lines,
 )
 from hepm.errors import InputError
@@ -79,7 +82,7 @@ def report(
             print_lines(report_lines(found, every=every, markdown=True))
         elif html is None and write is None:
             for line in report_lines(found, every=every):
-                print(options.raw(line))
+                print(raw(line))
         else:
             tell(found.sentence)
         if write is not None:
@@ -96,7 +99,7 @@ def write_for_agents(
     from hepm.experience.lesson_files import LessonFile, lessons_for_file
 
     check_target(target, place.store)
-    file = LessonFile.read(options.read_text(target) if target.exists() else "", str(target))
+    file = LessonFile.read(read_text(target) if target.exists() else "", str(target))
     namespace = place.namespace
     lessons, left_out = lessons_for_file(bank, namespace=namespace, every=every, pending=pending)
     # A section that was written before is emptied: its lessons no longer hold.
@@ -127,12 +130,12 @@ def check(place: StorePlace, file: Path, runs: Several, as_json: bool, format: s
     """
     from hepm.report.check import check_lines, lines_to_check
 
-    lines = lines_to_check(options.read_text(file), str(file))
+    lines = lines_to_check(read_text(file), str(file))
     with _memory_of(runs, place, format) as memory, Bar("counting rules"):
         evidence = memory.evidence(place.namespace)
         checked = check_lines(lines, memory.lessons, evidence, namespace=place.namespace)
     if as_json:
-        print_json([row.to_json() for row in checked])
+        print_json(list(map(asdict, checked)))
     else:
         for row in checked:
             tell(row.sentence)
@@ -175,7 +178,7 @@ def _memory_of(runs: Several, place: StorePlace, format: str) -> Generator[Memor
                 on_batch=lambda so_far: bar.show(so_far.read),
             )
         if read.rejected:
-            remark(f"hepm: {options.unusable(read.rejected)}")
+            remark(f"hepm: {unusable(read.rejected)}")
         if not read.stored:
             raise InputError(f"no run could be read from {', '.join(runs)}.")
         yield memory

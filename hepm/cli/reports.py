@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hepm.cli import options
 from hepm.cli.commands import PATH, Several, argument, command, flag, option
 from hepm.cli.options import (
     Bar,
     StorePlace,
+    check_target,
     format_option,
     json_option,
     place_options,
@@ -18,6 +18,7 @@ from hepm.cli.options import (
     print_table,
     remark,
     tell,
+    unusable,
 )
 from hepm.errors import InputError
 
@@ -74,7 +75,7 @@ def _domains(sources: Sequence[str], format: str) -> list[Domain]:
     with Bar("runs read") as bar:
         records, rejected = read_records(sources, ReadOptions(format=format), on_run=bar.show)
     if rejected:
-        remark(f"hepm: {options.unusable(rejected)}")
+        remark(f"hepm: {unusable(rejected)}")
     if not records:
         raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
     domains = domains_of(records)
@@ -94,7 +95,7 @@ def view(place: StorePlace, page: Path, tool: str | None) -> None:
     """
     from hepm.atomic_file import check_output_path
 
-    options.check_target(page, place.store)
+    check_target(page, place.store)
     check_output_path(page, "the page")
     with place.open() as memory:
         title = f"{Path(place.store).name} · {place.namespace}"

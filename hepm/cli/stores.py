@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hepm.cli import options
 from hepm.cli.commands import command, flag, option
 from hepm.cli.options import (
+    FROM_COMMAND,
     Bar,
+    chosen_by,
+    confirm,
     json_option,
+    open_existing,
     print_json,
+    print_rows,
     refuse,
     store_option,
     tell,
@@ -65,7 +69,7 @@ def stats(memory: Memory, namespaces: Sequence[str], store: str, as_json: bool) 
     for name, counts in counted.items():
         *others, experiences, principles, notes = counts.values()
         rows.append([name, *others, experiences + principles + notes])
-    options.print_rows(columns, rows, f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}")
+    print_rows(columns, rows, f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}")
     if not counted:
         print("No run is stored yet.")
     for name, number in sorted(under_way.items()):
@@ -104,7 +108,7 @@ def forget(memory: Memory, namespace: str, dry_run: bool, yes: bool, as_json: bo
     remove = partial(memory.forget, **chosen, namespace=namespace)
     forgotten = remove(dry_run=True)
     if len(forgotten) > _MANY and not (dry_run or yes):
-        options.confirm(f"forget {count_of(len(forgotten), 'run')} of {namespace} and all they added?")
+        confirm(f"forget {count_of(len(forgotten), 'run')} of {namespace} and all they added?")
     notes = 0
     if [name for name, value in chosen.items() if value] == ["user"]:
         notes = len(memory.preferences.history(chosen["user"], namespace=namespace))
@@ -180,7 +184,7 @@ def _advise(memory: Memory, namespaces: Sequence[str], store: str, *, as_json: b
         print_json({"advice": [obstacle.to_json() for obstacle in found]})
         return
     where = ""
-    if options.chosen_by(store) == options.FROM_COMMAND:
+    if chosen_by(store) == FROM_COMMAND:
         where = f" --store {shlex.quote(store)}"
     for obstacle in found:
         command = obstacle.command.replace(" --namespace ", f"{where} --namespace ")
@@ -197,6 +201,6 @@ def reembed(embedder: str | None, store: str) -> None:
 
     Example: `hepm reembed --embedder all-MiniLM-L6-v2`
     """
-    with options.open_existing(store) as memory, Bar("texts embedded") as bar:
+    with open_existing(store) as memory, Bar("texts embedded") as bar:
         written = memory.reembed(embedder, on_progress=bar.show)
     print(f"{written:,} texts embedded")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hepm.cli import options
 from hepm.cli.commands import argument, flag, group
-from hepm.cli.options import json_option, print_json, refuse, tell, with_memory
+from hepm.cli.options import json_option, print_json, print_rows, refuse, tell, with_memory
 from hepm.text import day_of
 from hepm.types import Object
 
@@ -47,7 +46,7 @@ def list_(memory: Memory, namespace: str, as_json: bool) -> None:
     if as_json:
         print_json({"tools": documents})
     else:
-        options.print_rows(["tool", "calls", "errors", ""], lines)
+        print_rows(["tool", "calls", "errors", ""], lines)
 
 
 @app.command("alias")

@@ -6,22 +6,32 @@ import json
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING
 
 import click
 
-from hepm.cli import options
 from hepm.cli.commands import Several, argument, command, flag, option
 from hepm.cli.ingest import store_runs
-from hepm.cli.options import Bar, StorePlace, json_option, place_options, refuse, tell
+from hepm.cli.options import (
+    Bar,
+    StorePlace,
+    check_target,
+    json_option,
+    known_namespace,
+    open_existing,
+    open_memory,
+    place_options,
+    print_lines,
+    refuse,
+    tell,
+    write_lines,
+)
 from hepm.cli.report import write_for_agents
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.memory import Memory
-
-TrainingForm: TypeAlias = Literal["chats", "tagged"]
 
 
 @command("export")
@@ -34,12 +44,12 @@ TrainingForm: TypeAlias = Literal["chats", "tagged"]
 @option(
     "--sft",
     "Successful runs alone, to train a model on: as chats, or those of tagged agents, with EvolveR's settings beside.",
-    one_of=get_args(TrainingForm),
+    one_of=("chats", "tagged"),
 )
 @flag("--all every", "In a file for agents: include lessons that no prompt shows.")
 @flag("--pending", "In a file for agents: include lessons that wait for approval, to propose them in a pull request.")
 @place_options
-def export(place: StorePlace, path: str, sft: TrainingForm | None, every: bool, pending: bool) -> None:
+def export(place: StorePlace, path: str, sft: str | None, every: bool, pending: bool) -> None:
     """Write the runs and lessons of a namespace as lines of hepm's own JSON, or lessons alone, for agents to read.
 
     Lessons alone go to names in .md such as AGENTS.md: a section; the rest of the file stays.
@@ -53,7 +63,7 @@ def export(place: StorePlace, path: str, sft: TrainingForm | None, every: bool, 
     )
     refuse(sft == "tagged" and path == "-", "", "--sft tagged needs a file: settings are written beside it")
     if path != "-":
-        options.check_target(Path(path), place.store)
+        check_target(Path(path), place.store)
     with place.open() as memory:
         if for_agents:
             write_for_agents(memory.lessons, place, Path(path), every=every, pending=pending)
@@ -63,13 +73,13 @@ def export(place: StorePlace, path: str, sft: TrainingForm | None, every: bool, 
             _write(_examples(memory, place.namespace, path, sft), path, "example")
 
 
-def _examples(memory: Memory, namespace: str, path: str, form: TrainingForm) -> Iterator[str]:
+def _examples(memory: Memory, namespace: str, path: str, form: str) -> Iterator[str]:
     """What `hepm.lab.rl.sft` makes of the successful runs; of tagged agents with EvolveR's settings beside."""
     from hepm.lab.rl.sft import COLD_START, cold_start, sft_examples
 
     if form == "tagged":
         settings = Path(f"{path}.settings.json")
-        options.write_lines([json.dumps(COLD_START)], settings, "the settings")
+        write_lines([json.dumps(COLD_START)], settings, "the settings")
         tell(f"settings written to {settings}")
     make = sft_examples
     if form == "tagged":
@@ -82,9 +92,9 @@ def _examples(memory: Memory, namespace: str, path: str, form: TrainingForm) -> 
 def _write(lines: Iterable[str], path: str, what: str) -> None:
     """Write lines to a file, and say how many, or to stdout for -."""
     if path == "-":
-        options.print_lines(lines)
+        print_lines(lines)
     else:
-        tell(f"{count_of(options.write_lines(lines, Path(path), f'the {what}s'), what)} written to {path}")
+        tell(f"{count_of(write_lines(lines, Path(path), f'the {what}s'), what)} written to {path}")
 
 
 @command("import")
@@ -123,9 +133,9 @@ def copy(source: str, target: str, namespace: Several) -> None:
     """
     # Two names of one store would compare it with itself.
     refuse(_address_of(source) == _address_of(target), "TARGET", "name another store than the source")
-    with options.open_existing(source) as memory:
+    with open_existing(source) as memory:
         namespaces = namespace or memory.namespaces()
-        names = [options.known_namespace(memory, name, source) for name in namespaces]
+        names = [known_namespace(memory, name, source) for name in namespaces]
         # Opened after the names are checked: a wrong name must leave no empty store behind.
         total = sum(memory.totals(namespace=name).trajectories for name in names)
         with _target(target, memory) as filled, Bar("runs copied and compared") as bar:
@@ -157,4 +167,4 @@ def _target(target: str, source: Memory) -> Memory:
     success_from = None
     if file is not None and not file.exists():
         success_from = source.header.success_from
-    return options.open_memory(target, counting=source.header.counting, success_from=success_from)
+    return open_memory(target, counting=source.header.counting, success_from=success_from)

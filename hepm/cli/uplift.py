@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hepm.cli import options
 from hepm.cli.commands import command
-from hepm.cli.options import json_option, print_json, tell, with_namespaces
+from hepm.cli.options import json_option, print_json, print_rows, tell, with_namespaces
 from hepm.text import count_of
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def uplift(memory: Memory, namespaces: Sequence[str], store: str, as_json: bool)
         if report.sessions:
             controls = f"{report.controls:,} of them without memory"
             title = f"{count_of(report.sessions, 'session')} with an outcome, {controls}"
-            options.print_rows(["", *COLUMNS], [measured.cells for measured in report.measures], title)
+            print_rows(["", *COLUMNS], [measured.cells for measured in report.measures], title)
             for line in _remarks(report):
                 tell(line)
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from hepm.evals.domains import DomainRun, Event
 from hepm.types import ToolName
+from hepm.uplift.sequence import FloatArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
 Scores: TypeAlias = Mapping[ToolName, float]
 _Score: TypeAlias = "Callable[[Training, Event], Scores]"
 Ranking: TypeAlias = Sequence[tuple[ToolName, float]]

@@ -11,19 +11,16 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby
 from math import exp, log
 from statistics import fmean
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import DomainRun, Event
 from hepm.experience.comparison import RunDivergence, ToolSequence, divergences_of
 from hepm.experience.transcript import Tools
 from hepm.types import ToolName
-
-IntArray: TypeAlias = NDArray[np.int64]
-FloatArray: TypeAlias = NDArray[np.float64]
+from hepm.uplift.sequence import FloatArray, IntArray, mean_or_0
 
 METRICS: Final = ("hit@1", "hit@2", "hit@3", "mrr")
 HINTED: Final = 2
@@ -219,20 +216,15 @@ class Hints:
         return RescueAndHarm(
             divergences=len(families_P),
             families=len(set(families_P)),
-            rescue=_mean(rescued_P),
-            misled=_mean(misled_P),
-            gain=_mean(rescued_P - misled_P),
-            harm=_mean(missed_E),
+            rescue=mean_or_0(rescued_P),
+            misled=mean_or_0(misled_P),
+            gain=mean_or_0(rescued_P - misled_P),
+            harm=mean_or_0(missed_E),
             silent=1 - len(given) / max(len(self.in_successes), 1),
-            warned=_mean(warned_P),
-            warned_better=_mean(better_P),
+            warned=mean_or_0(warned_P),
+            warned_better=mean_or_0(better_P),
             interval=intervals,
         )
-
-
-def _mean(values: FloatArray) -> float:
-    """0 of none."""
-    return float(values.sum()) / max(len(values), 1)
 
 
 def _family(event: Event) -> str:

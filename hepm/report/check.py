@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from hepm.errors import InputError
@@ -18,7 +18,7 @@ from hepm.experience.lesson_files import Claim, LessonFile, LineOfFile
 from hepm.experience.lessons import Principle
 from hepm.experience.recipes import recipes_by_project
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
-from hepm.types import START, Object, ToolName
+from hepm.types import START, ToolName
 
 Verdict: TypeAlias = Literal["supported", "untrue", "not met", "changed by hand", "unchecked"]
 """Runs bear a line out; they do not; too few met its situation; its words are no longer hepm's; or it says nothing that
@@ -53,10 +53,6 @@ class CheckedLine:
             counts.append(f"{tool} failed in {called - worked} of {called}")
         shown = f" ({'; '.join(counts)})" if counts else ""
         return f"{self.verdict}: {self.text}{shown} [{self.id or 'by hand'}]"
-
-    def to_json(self) -> Object:
-        """In values that JSON can hold."""
-        return asdict(self)
 
 
 def lines_to_check(text: str, name: str) -> Sequence[LineOfFile]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from hepm.report.examples import REQUEST_CHARS, ShownRun
 from hepm.report.forks import Fork
 from hepm.report.rows import ReportRow, ReportSection
-from hepm.text import CUT, cut, in_markdown, on_one_line
+from hepm.text import cut, cut_off, in_markdown, on_one_line
 
 if TYPE_CHECKING:
     from hepm.report.report import Report
@@ -93,7 +93,7 @@ def _fork_lines(fork: Fork) -> list[str]:
 
 def _named(run: ShownRun, request_chars: int = REQUEST_CHARS) -> str:
     """A run by its id, cut, and its request: 'desk-7, "return the lamp"'."""
-    id = run.id if len(run.id) <= _ID_CHARS else run.id[: _ID_CHARS - 1] + CUT
+    id = cut_off(run.id, _ID_CHARS)
     if run.request:
         return f'{id}, "{cut(run.request, request_chars)}"'
     return id

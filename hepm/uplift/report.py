@@ -22,8 +22,8 @@ from hepm.uplift.sequence import (
     FEWEST,
     ConfidencePath,
     Effect,
-    FloatArray,
     IntArray,
+    mean_or_0,
     path_of,
 )
 
@@ -137,7 +137,7 @@ def uplift_of(sessions: Sequence[TrialSession], *, namespace: str) -> UpliftRepo
         values_T = np.array(values, dtype=np.float64)
         paths[name] = path_of(values_T, treated_T, chances_T, kind_T, share=name == "success")
         if ended:
-            without, with_memory = _mean(values_T[~treated_T]), _mean(values_T[treated_T])
+            without, with_memory = mean_or_0(values_T[~treated_T]), mean_or_0(values_T[treated_T])
             measures.append(MeasuredInBothArms(name, without, with_memory, paths[name].last, name == "success"))
     return UpliftReport(
         namespace,
@@ -172,11 +172,6 @@ def _kinds_of(sessions: Sequence[TrialSession]) -> IntArray:
             kinds[run] = environment, None, group  # of 3, so that no task is called like a group
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(kinds[session.run], len(numbers)) for session in sessions], dtype=np.int64)
-
-
-def _mean(values_T: FloatArray) -> float:
-    """0 where an arm has no session: numpy would warn and give NaN."""
-    return float(values_T.sum()) / max(len(values_T), 1)
 
 
 def _points(path: ConfidencePath) -> tuple[Effect, ...]:

@@ -102,6 +102,11 @@ class ConfidencePath(NamedTuple):
         return self.after(len(self.value_T))
 
 
+def mean_or_0(values: FloatArray) -> float:
+    """The mean of some values; 0 of none, where numpy would warn and give NaN."""
+    return float(values.sum()) / max(len(values), 1)
+
+
 def margins(sessions_T: FloatArray) -> FloatArray:
     """Half the width of the interval of a mean whose values have a standard deviation of 1."""
     tr_T = sessions_T * RHO2

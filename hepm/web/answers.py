@@ -6,17 +6,11 @@ import re
 from datetime import date
 from typing import Annotated, Literal, NotRequired
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from hepm.ingest.records import without_surrogates
+from hepm.ingest.records import MAX_LABEL
 from hepm.types import Object
-
-
-def _storable(text: str) -> str:
-    if without_surrogates(text) != text:
-        raise ValueError("it contains half of a surrogate pair, which no text can hold")
-    return text
 
 
 def _day(text: str) -> date:
@@ -26,7 +20,7 @@ def _day(text: str) -> date:
     return date.fromisoformat(text)
 
 
-Text = Annotated[str, AfterValidator(_storable)]
+Label = Annotated[str, Field(max_length=MAX_LABEL)]  # which also refuses half of a surrogate pair
 
 
 class GraphQuery(BaseModel):
@@ -74,7 +68,7 @@ class Retirement(BaseModel):
     """A lesson to keep from hints, or to let be found again."""
 
     kind: Literal["principle", "experience"]
-    id: Text
+    id: Label
     retired: bool
 
 

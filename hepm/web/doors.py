@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from importlib.resources import files
 from inspect import getdoc
@@ -46,10 +47,11 @@ HEADERS: Final = {
 _SCHEMAS: Final = "#/components/schemas/"
 
 
+@dataclass(eq=False)
 class Door:
     """One method of a path.
 
-    Args:
+    Attributes:
         work: Takes the request, and the query or the body if it has a second parameter; on a thread. Its docstring
             begins with what the document says of the door.
         writes: Whether only a token that may write comes in, and no page of another site.
@@ -57,43 +59,36 @@ class Door:
         page: The thread of the page, for its own doors: no number of open pages takes the threads that answer agents.
     """
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        work: Callable[..., Any],
-        *,
-        writes: bool = False,
-        refuses: tuple[int, ...] = (),
-        page: Executor | None = None,
-    ) -> None:
-        types = get_type_hints(work, include_extras=True)
-        self.method = method
-        self.path = path
-        self.about = (getdoc(work) or "").partition("\n")[0]
-        self.refuses = refuses
+    method: str
+    path: str
+    work: Callable[..., Any]
+    _: KW_ONLY
+    writes: bool = False
+    refuses: tuple[int, ...] = ()
+    page: Executor | None = None
+
+    def __post_init__(self) -> None:
+        types = get_type_hints(self.work, include_extras=True)
+        self.about = (getdoc(self.work) or "").partition("\n")[0]
         self.gives: TypeAdapter[Any] = TypeAdapter(types.pop("return"))
         self.takes: TypeAdapter[Any] | None = TypeAdapter(types.popitem()[1]) if len(types) > 1 else None
-        self._work = work
-        self._writes = writes
-        self._page = page
 
     async def answer(self, request: Request) -> Response:
         """The response to a request."""
-        if self._writes:
+        if self.writes:
             _check_may_write(request)
         arguments = [] if self.takes is None else [await _read(request, self.takes)]
-        if self._page is None:
+        if self.page is None:
             return Response(await asyncio.to_thread(self._text, request, *arguments), media_type=_JSON)
         make = partial(self._text, request, *arguments)
-        text = await asyncio.get_running_loop().run_in_executor(self._page, make)
+        text = await asyncio.get_running_loop().run_in_executor(self.page, make)
         return Response(text, media_type=_JSON, headers=HEADERS)
 
     def _text(self, *arguments: Any) -> str:
         """The answer's text: in ASCII, as texts may contain lone surrogates."""
         # Work for the page may be long.
-        with switching_often() if self._page else nullcontext():
-            return json.dumps(self._work(*arguments), separators=(",", ":"), default=to_jsonable_python)
+        with switching_often() if self.page else nullcontext():
+            return json.dumps(self.work(*arguments), separators=(",", ":"), default=to_jsonable_python)
 
 
 def _check_may_write(request: Request) -> None:
@@ -109,16 +104,11 @@ async def _read(request: Request, adapter: TypeAdapter[Any]) -> Any:
     try:
         if request.method in ("GET", "HEAD"):
             return adapter.validate_strings(dict(request.query_params), strict=True)
-        return adapter.validate_python(await body_of(request), strict=True)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+            raise HTTPException(415, f"send JSON, with Content-Type: {_JSON}")
+        return adapter.validate_python(read_object(await request.body()), strict=True)
     except ValidationError as error:
         raise InputError(what_is_wrong(error, 3).lower()) from error
-
-
-async def body_of(request: Request) -> Object:
-    """The JSON object of a request; InputError if it is none."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
-        raise HTTPException(415, f"send JSON, with Content-Type: {_JSON}")
-    return read_object(await request.body())
 
 
 def routes_of(doors: Iterable[Door]) -> list[Route]:

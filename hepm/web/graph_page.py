@@ -16,11 +16,10 @@ import networkx as nx
 from hepm.errors import NotFoundError
 from hepm.memory import Memory
 from hepm.report.forks import Fork
-from hepm.text import count_of, cut, on_one_line, percent
+from hepm.text import count_of, cut, cut_off, on_one_line, percent
 from hepm.types import START, Evidence, Object, ToolName
 from hepm.web.document import filled
 from hepm.web.layout import layout
-from hepm.web.transcripts import shortened
 
 EvidenceOf: TypeAlias = Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence[Evidence]]
 """Runs and summaries behind edges, in their order."""
@@ -156,8 +155,8 @@ def _fork_data(fork: Fork) -> Object:
 def texts_of(behind: Evidence) -> Object:
     """What the page shows of the runs and summaries behind an edge."""
     return {
-        "summaries": [shortened(text, _TEXT_CHARACTERS) for text in behind.summaries[:_SUMMARIES]],
-        "runs": [shortened(text, _TEXT_CHARACTERS) for text in behind.runs[:_RUNS]],
+        "summaries": [cut_off(text, _TEXT_CHARACTERS) for text in behind.summaries[:_SUMMARIES]],
+        "runs": [cut_off(text, _TEXT_CHARACTERS) for text in behind.runs[:_RUNS]],
         "all_summaries": len(behind.summaries),
         "all_runs": len(behind.runs),
     }

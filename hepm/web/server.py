@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
 from types import MappingProxyType
@@ -61,7 +61,9 @@ _SWEEP_S: Final = 30.0
 _PROBE_S: Final = 1.0
 _SHOWN_KEY: Final = 40  # characters
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-_STATUSES: Final = {StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501}
+_STATUSES: Final = {
+    StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501, HepmError: 409,
+}  # fmt: skip
 
 
 class Server:
@@ -242,13 +244,10 @@ def _labelled(namespace: str) -> str:
     return f'{{namespace="{name}"}}'
 
 
-async def _explained(request: Request, error: Exception) -> Response:
-    for kind, status in _STATUSES.items():
-        if isinstance(error, kind):
-            if kind is StoreError:
-                _log.warning("%s is answered with %d: %s", request.url.path, status, error)
-            return refused(status, str(error))
-    return refused(409, str(error))
+async def _explained(status: int, request: Request, error: Exception) -> Response:
+    if status == _STATUSES[StoreError]:
+        _log.warning("%s is answered with %d: %s", request.url.path, status, error)
+    return refused(status, str(error))
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
@@ -268,7 +267,10 @@ async def _failed(request: Request, error: Exception) -> Response:
     return refused(500, "hepm made an error: its log says where")
 
 
-_HANDLERS: Final = {HepmError: _explained, HTTPException: _unrouted, Exception: _failed}
+_HANDLERS: Final = {kind: partial(_explained, status) for kind, status in _STATUSES.items()} | {
+    HTTPException: _unrouted,
+    Exception: _failed,
+}
 
 
 @contextlib.contextmanager

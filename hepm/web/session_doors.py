@@ -15,9 +15,9 @@ from hepm.agents.mcp import NextTool
 from hepm.agents.replies import Reply
 from hepm.agents.runs import MOST_ID, LiveRuns
 from hepm.agents.wire import MOST_MESSAGES, name_of, objects, tagged, tools_of
-from hepm.ingest.records import MAX_LABEL
 from hepm.memory.shortlist import Shortlist
 from hepm.types import Object
+from hepm.web.answers import Label
 from hepm.web.doors import Door
 
 _DOOR: Final = "api"
@@ -31,7 +31,6 @@ SessionName = Annotated[
         examples=["ticket-7"],
     ),
 ]
-_Label = Annotated[str, Field(max_length=MAX_LABEL)]  # which also refuses half of a surrogate pair
 
 
 class RunSoFar(BaseModel):
@@ -42,10 +41,10 @@ class RunSoFar(BaseModel):
         min_length=1, max_length=MOST_MESSAGES, description="As OpenAI's chat API writes them"
     )
     tools: list[Object] = Field(default=[], description="The agent's tools, as OpenAI's chat API writes them")
-    user: _Label = ""
-    task: _Label = ""
-    environment: _Label = ""
-    model: _Label = ""
+    user: Label = ""
+    task: Label = ""
+    environment: Label = ""
+    model: Label = ""
 
 
 class PromptParts(TypedDict):

@@ -10,7 +10,7 @@ from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import request_of
 from hepm.memory import Memory
 from hepm.report.report import Report
-from hepm.text import cut
+from hepm.text import cut, cut_off
 from hepm.types import Object, Trajectory, Turn
 from hepm.web.document import filled
 
@@ -63,13 +63,7 @@ def _turn(turn: Turn) -> TurnShown:
         arguments = ""
         if call.arguments:
             arguments = json.dumps(call.arguments, default=str)
-        about = {"name": call.name, "arguments": shortened(arguments), "result": shortened(call.result or "")}
-        calls.append({**about, "error": call.error, "refused": call.refused})
-    return {"role": turn.role, "text": shortened(turn.text), "calls": calls, "hinted": list(turn.hinted)}
-
-
-def shortened(text: str, most: int = _TURN_CHARS) -> str:
-    """A text as it is, cut to so many characters."""
-    if len(text) <= most:
-        return text
-    return text[: most - 1] + "…"
+        about = {"name": call.name, "error": call.error, "refused": call.refused}
+        result = cut_off(call.result or "", _TURN_CHARS)
+        calls.append({**about, "arguments": cut_off(arguments, _TURN_CHARS), "result": result})
+    return {"role": turn.role, "text": cut_off(turn.text, _TURN_CHARS), "calls": calls, "hinted": list(turn.hinted)}

@@ -87,7 +87,7 @@ REFUSALS: list[tuple[str, str, Any, int, str]] = [
     ("GET", "/api/lessons?kind=x", None, 400, "kind: input should be 'principle', 'experience' or 'notes'"),
     ("POST", "/api/lessons", {"kind": "principle", "id": "p-none", "retired": True}, 404, "p-none"),
     ("POST", "/api/lessons", {"kind": "notes", "id": "n", "retired": True}, 400, "kind: input should be"),
-    ("POST", "/api/lessons", {"kind": "principle", "id": "\ud800", "retired": True}, 400, "surrogate"),
+    ("POST", "/api/lessons", {"kind": "principle", "id": "\ud800", "retired": True}, 400, "unicode"),
     ("POST", "/api/lessons", [], 400, "no JSON object"),
     ("POST", "/outcome", {"session": "run-0", "score": 1}, 400, 'the object: neither "success" nor "reward"'),
     ("POST", "/api/hint", {"session": "s", "messages": []}, 400, "messages: list should have at least 1 item"),

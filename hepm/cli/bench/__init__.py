@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from hepm.lab.environments import Environment
     from hepm.llm import Budget, Prices
-
-LearnFrom: TypeAlias = Literal["train", "online", "online-judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ class LearningOptions:
 
     memory: str | None
     namespace: str
-    learn_from: LearnFrom | None
+    learn_from: str | None
     rollouts: int | None
     embedder: str | None
     distiller: str | None
@@ -85,7 +83,7 @@ learning_options = options_as(
         "--learn-from",
         "Learn from runs on other tasks (train), or from earlier runs of the arm (online). In online-judged the model "
         "labels the runs, not the environment. Default: train.",
-        one_of=get_args(LearnFrom),
+        one_of=("train", "online", "online-judged"),
     ),
     option(
         "--rollouts",
@@ -118,13 +116,6 @@ class PlayOutcome:
     document: Object
     parts: Sequence[Table | str]
     ending: Exception | None = None
-
-    def print(self, *, as_json: bool) -> None:
-        """Print the report."""
-        if as_json:
-            print_json(self.document)
-        else:
-            print_parts(self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +182,10 @@ def bench(
         limits = shared or Shared(choice.limits(agent.prices))
         outcome = BenchCommand(environment, endpoint, stack, agent, learning, limits, **options).outcome()
         if shared is None:
-            outcome.print(as_json=as_json)
+            if as_json:
+                print_json(outcome.document)
+            else:
+                print_parts(outcome.parts)
             if outcome.ending is not None:
                 raise outcome.ending
         return outcome

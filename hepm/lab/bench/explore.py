@@ -248,7 +248,6 @@ class Exploration(Bench):
         return made
 
     def outcome(self) -> tuple[Object, Sequence[Table | str]]:
-        """See `Bench.outcome`."""
         values = {
             "environment": self.environment.name,
             "model": self.endpoint.model,

@@ -221,7 +221,6 @@ class Folder:
         return None
 
     def put(self, key: str, answer: PaidAnswer) -> None:
-        """Record the answer to a `Question`."""
         self._write("INSERT OR REPLACE INTO questions VALUES (?, ?)", (key, _ANSWER.dump_json(answer).decode()))
 
 

@@ -105,6 +105,8 @@ class Bench:
     given: KnownMemory | None = None
     training: Sequence[Task] = ()
     what: ClassVar = "run"
+    at_once: ClassVar = False
+    """Whether all arms are made task by task: no arm learns from the runs of another."""
     has_sessions: ClassVar = False
     """Whether the trials of a task are sessions of one user: reported one by one, with the user's effort."""
     not_compared: ClassVar[Sequence[str]] = ()
@@ -141,6 +143,8 @@ class Bench:
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs without memory, and those with it, in the order they are begun."""
+        if self.at_once:
+            return self._keys(self.arms, self.tested), []
         remembering = [arm for arm in self.options.arms if arm.remembers]
         plain = [arm.name for arm in self.options.arms if not arm.remembers]
         first: list[Key] = []

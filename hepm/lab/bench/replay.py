@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, product
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from hepm.agents.wire import Object, objects, resolved, with_hint
 from hepm.errors import InputError
@@ -30,12 +30,12 @@ HintsAt: TypeAlias = dict[tuple[str, str], Prompt]
 """By point and arm, from a memory of the other task families; nothing for an arm that does not remember."""
 
 
-def hints_at(domains: Sequence[Domain], points: Sequence[Point], arms: Sequence[Arm], *, folds: int = 5) -> HintsAt:
+def hints_at(domains: Sequence[Domain], points: Sequence[Point], arms: Sequence[Arm]) -> HintsAt:
     """What a memory of the other task families of its domain says at each point, in each arm that remembers."""
     remembering = [arm for arm in arms if arm.remembers]
     distill = any(arm.lessons for arm in remembering)
     hints: HintsAt = {}
-    for split in chain.from_iterable(by_family(domain.runs, folds) for domain in domains):
+    for split in chain.from_iterable(by_family(domain.runs) for domain in domains):
         tested = set(split.test)
         points_of_fold = [point for point in points if point.event.run in tested]
         if not points_of_fold:
@@ -57,6 +57,7 @@ class ReplayBench(Bench):
     """Asks a model at points of recorded runs, in each arm; an arm that says nothing there calls what "off" calls."""
 
     _: KW_ONLY
+    at_once: ClassVar = True
     points: Sequence[Point]
     hints: HintsAt
 
@@ -64,10 +65,6 @@ class ReplayBench(Bench):
         super().__post_init__()
         self.families = {point.key: point.family for point in self.points}
         self._points = {point.key: point for point in self.points}
-
-    def plan(self) -> tuple[list[Key], list[Key]]:
-        """Each point in each arm."""
-        return self._keys(self.arms, self.tested), []
 
     def _body(self, point: Point, prompt: Prompt) -> Object:
         """The request for the next call, with what memory says."""

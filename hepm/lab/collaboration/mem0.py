@@ -6,6 +6,7 @@ Its PyPI release runs in a process of its own. It asks the model through hepm, w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -21,23 +22,23 @@ _KNOWN: Final = "What is remembered of this user, as data:"
 _RECALLED: Final = 5  # facts for a reply
 
 
+@dataclass(eq=False)
 class UserFacts:
     """What mem0 keeps of one user, in a folder."""
 
-    def __init__(self, user: str, folder: str) -> None:
-        self._user = user
-        self._folder = folder
+    user: str
+    folder: str
 
     @cached_property
     def _worker(self) -> Worker:
         # A store in the process and in the folder: one user cannot read the facts of another.
         worker = Worker(PACKAGE, "mem0_backend")
-        worker.ask("open_store", self._folder)
+        worker.ask("open_store", self.folder)
         return worker
 
     def recalled(self, text: str) -> str:
         """For a system prompt: the facts that mem0 finds for a text; "" for none."""
-        facts: Sequence[str] = self._worker.ask("search", self._user, text, _RECALLED)
+        facts: Sequence[str] = self._worker.ask("search", self.user, text, _RECALLED)
         if not facts:
             return ""
         lines = [f"- {quoted(fact, 400)}" for fact in facts]
@@ -46,7 +47,7 @@ class UserFacts:
     def add(self, turns: Sequence[Turn], complete: Complete) -> None:
         """Let mem0 take the facts of some messages; the model is asked."""
         messages = [{"role": turn.role, "content": turn.text} for turn in turns]
-        self._worker.ask("add", self._user, messages, model=complete)
+        self._worker.ask("add", self.user, messages, model=complete)
 
     def close(self) -> None:
         """End the process, if it was started."""

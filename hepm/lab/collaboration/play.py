@@ -72,6 +72,7 @@ class UserBench(Bench):
     """
 
     what: ClassVar = "session"
+    at_once: ClassVar = True
     has_sessions: ClassVar = True
     not_compared: ClassVar = NO_PREFERENCES
 
@@ -81,10 +82,6 @@ class UserBench(Bench):
         self._users: dict[str, ModelUser] = {}
         self._mem0: dict[str, UserFacts] = {}
         self._reflected: dict[Key, PlayedSession] = {}
-
-    def plan(self) -> tuple[list[Key], list[Key]]:
-        """All sessions, user by user."""
-        return self._keys(self.arms, self.tested), []
 
     def play(self, model: Model) -> None:
         """As `Bench.play`, and write what a model reflected as rows for a training of reflections."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
 
 MOST_CALLS: Final = 8  # a run that has not closed by then has failed
+NOISE: Final = 0.05  # share of wrong labels
 REPEATS: Final = 6  # held-out episodes of a kind of weight 1
 _WRITTEN: Final[Mapping[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 WORDS: Final[Mapping[str, Sequence[str]]] = _WRITTEN["words"]
@@ -105,7 +106,7 @@ class DeskRun:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """A service desk: its kinds of trouble, the tools that every agent has, and the share of wrong labels.
+    """A service desk: its kinds of trouble, and the tools that every agent has.
 
     With `fields`, records are JSON, and a field of them says whether a case is kept elsewhere.
     """
@@ -113,7 +114,6 @@ class Desk:
     seed: int
     kinds: tuple[Kind, ...]
     tools: Calls
-    noise: float
     fields: bool = False
 
     def episode(self, name: str, kind: Kind, *, seen: bool) -> DeskRun:
@@ -173,10 +173,10 @@ class Desk:
         return calls, False
 
     def record(self, episode: DeskRun, calls: Sequence[ToolName], success: bool) -> Trajectory:
-        """The run as it is stored, with a task id of its own and, with probability `noise`, the wrong label."""
+        """The run as it is stored, with a task id of its own and, with probability `NOISE`, the wrong label."""
         # A task of its own: no run is remembered as the same task.
         name = f"{self.seed} {episode.name}"
-        label = success != (Random(f"{name} label").random() < self.noise)
+        label = success != (Random(f"{name} label").random() < NOISE)
         turns = read_messages(episode.messages(calls))
         return Trajectory(name, turns, Outcome(float(label), label), environment="service desk", task=name)
 
@@ -205,7 +205,7 @@ def _next_tools(ways: Sequence[DeskWay], calls: Calls, avoided: Collection[ToolN
     return weights
 
 
-def make_desk(seed: int, *, noise: float = 0.05, fields: bool = False) -> Desk:
+def make_desk(seed: int, *, fields: bool = False) -> Desk:
     """Generate a desk with eight kinds of trouble."""
     random = Random(f"desk {seed}")
     look = random.choice(LOOKUPS)
@@ -230,7 +230,7 @@ def make_desk(seed: int, *, noise: float = 0.05, fields: bool = False) -> Desk:
                 ways.append(DeskWay(called, outcome == "works", taken / len(written[outcome])))
         kind_nouns = tuple(islice(nouns, 3))
         kinds.append(Kind(written["name"], tuple(ways), kind_nouns, tools[teller], written.get("weight", 1)))
-    return Desk(seed, tuple(kinds), tuple(sorted((look, check, closing, *acts))), noise, fields)
+    return Desk(seed, tuple(kinds), tuple(sorted((look, check, closing, *acts))), fields)
 
 
 def hints_from(memory: Memory, desk: Desk, policy: str) -> Hints:

@@ -71,7 +71,6 @@ class FunctionEpisode(Episode):
 
     @property
     def tools(self) -> Sequence[Schema]:
-        """Evaluate, show the test input, submit."""
         integer = {"type": "integer"}
         return [tool_schema(name, _ABOUT[name], dict.fromkeys(fields, integer)) for name, fields in _FIELDS.items()]
 
@@ -109,5 +108,4 @@ class FunctionEpisode(Episode):
         del text
 
     def reward(self) -> float:
-        """1 for the right value, else 0."""
         return float(self._submitted == self._value(self._record["test"]))

@@ -108,7 +108,6 @@ class QuestionEpisode:
         return exact_match(self._answer, self._question.answers)
 
     def scores(self) -> Mapping[str, float]:
-        """F1 of the words."""
         return {"f1": f1(self._answer, self._question.answers)}
 
     def close(self) -> None:

@@ -137,7 +137,6 @@ class RecordedRuns:
         return drawn
 
     def tasks(self) -> Sequence[Task]:
-        """A task for each point."""
         return [point.task for point in self.points]
 
     def start(self, task: Task, *, seed: int = 0) -> Episode:

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -77,7 +78,6 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         return self._process.pid
 
     @property
@@ -97,19 +97,18 @@ class Worker:
         return lines[-1]
 
     def close(self) -> None:
-        """End the process."""
         if not self._log.closed:
             self._end()
 
 
+@dataclass(eq=False)
 class WorkerEpisode:
     """An episode in a worker, which is its own until it is closed; `ask` asks the model that plays its user."""
 
-    def __init__(self, worker: Worker, release: Callable[[Worker], None], ask: Ask | None = None) -> None:
-        self.worker = worker
-        self._release = release
-        self._ask = ask
-        self._tools: Sequence[Schema] | None = None
+    worker: Worker
+    release: Callable[[Worker], None]
+    ask: Ask | None
+    _tools: Sequence[Schema] | None = None
 
     @property
     def tools(self) -> Sequence[Schema]:
@@ -124,7 +123,7 @@ class WorkerEpisode:
         # Some packages evaluate the text of a call: no other name may reach them.
         if tool not in known:
             raise ToolFailed(f"there is no tool {tool}; there are {', '.join(known)}")
-        text, failed = self.worker.ask("call", tool, dict(arguments), model=self._ask)
+        text, failed = self.worker.ask("call", tool, dict(arguments), model=self.ask)
         if failed:
             raise ToolFailed(text)
         return text
@@ -132,14 +131,12 @@ class WorkerEpisode:
     def answer(self, text: str) -> str | None:
         """What the user says; the model that plays the user is asked from here."""
         self._tools = None
-        return self.worker.ask("answer", text, model=self._ask)
+        return self.worker.ask("answer", text, model=self.ask)
 
     def reward(self) -> float:
-        """By the package's own judgement."""
         return self.worker.ask("reward")
 
     def scores(self) -> Mapping[str, float]:
-        """What the package judges besides."""
         return self.worker.ask("scores")
 
     def close(self) -> None:
@@ -148,7 +145,7 @@ class WorkerEpisode:
         if self.worker.alive:
             with suppress(EpisodeError):
                 self.worker.ask("close")
-        self._release(self.worker)
+        self.release(self.worker)
 
 
 def task_of(record: Object) -> Task:
@@ -164,14 +161,16 @@ def task_of(record: Object) -> Task:
     return Task(**record, gold=tuple(gold))
 
 
+@dataclass(eq=False)
 class WorkerEnvironment:
     """`name` of a package, whose `backend` takes `part` to know which of its tasks are meant."""
 
-    def __init__(self, name: str, package: Package, backend: str, part: str) -> None:
-        self.name = name
-        self._package = package
-        self._backend = backend
-        self._part = part
+    name: str
+    package: Package
+    backend: str
+    part: str
+
+    def __post_init__(self) -> None:
         self._tasks: Sequence[Task] | None = None
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []
@@ -182,7 +181,7 @@ class WorkerEnvironment:
         with self._lock:
             if self._tasks is None:
                 worker = self._take()
-                self._tasks = [task_of(record) for record in worker.ask("tasks", self._part)]
+                self._tasks = [task_of(record) for record in worker.ask("tasks", self.part)]
                 self._idle.append(worker)
             return self._tasks
 
@@ -192,7 +191,7 @@ class WorkerEnvironment:
             worker = self._take()
         try:
             # Outside the lock: making a state may take seconds.
-            worker.ask("start", self._part, task.id, seed)
+            worker.ask("start", self.part, task.id, seed)
         except EpisodeError:
             self._idle.append(worker)
             raise
@@ -203,11 +202,10 @@ class WorkerEnvironment:
             worker = self._idle.pop()
             if worker.alive:
                 return worker
-        self._workers.append(Worker(self._package, self._backend))
+        self._workers.append(Worker(self.package, self.backend))
         return self._workers[-1]
 
     def close(self) -> None:
-        """End the workers."""
         while self._workers:
             self._workers.pop().close()
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
+from hepm.agents.wire import object_in, parsed
 from hepm.errors import InputError
 from hepm.types import Object
 
@@ -146,12 +147,10 @@ _CALLED: Final[Object] = {
 
 def _call(text: str) -> tuple[str, str]:
     """Name and arguments of a call; broken JSON gives the name "", which no tool has."""
-    try:
-        call: Any = json.loads(text)
-        arguments: Any = call.get("arguments") or {}
-        name = str(call["name"])
-        if not isinstance(arguments, str):
-            arguments = json.dumps(arguments)
-        return name, arguments
-    except (ValueError, LookupError, AttributeError, RecursionError):
+    call = object_in(parsed(text))
+    if "name" not in call:
         return "", text.strip()
+    arguments: Any = call.get("arguments") or {}
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments)
+    return str(call["name"]), arguments

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from hepm.agents.tagged import NO_FLOOR, TaggedAction, observe, principles_text, read_action, tag_instructions
+from hepm.agents.wire import parsed
+from hepm.ingest.fields import is_object
 from hepm.lab.environments import Episode, Schema, ToolFailed, tool_schema
 from hepm.lab.rl.dialect import Dialect, ModelReply
 from hepm.lab.rl.spans import SpanKind, TokenSpan
@@ -164,9 +165,9 @@ def _parts(action: TaggedAction, sampled: Sampled, dialect: Dialect, *, most: in
 
 def _call(episode: Episode, name: str, text: str, *, summary: bool = False) -> ToolCall:
     """Call a tool as the model asks. What it may read of a failure is the result."""
-    arguments = _arguments(text)
+    arguments = parsed(text or "{}")  # some models write nothing for a call without arguments
     # START is no tool of any environment: a call of that name would read as the beginning of a run in the graph.
-    if arguments is None or not name.strip() or name == START:
+    if not is_object(arguments) or not name.strip() or name == START:
         return ToolCall(_UNREADABLE, {}, "Error: the call is no JSON object with name and arguments", True)
     if summary:
         if name == SUMMARY_TOOL:
@@ -181,13 +182,3 @@ def _call(episode: Episode, name: str, text: str, *, summary: bool = False) -> T
 def _tool_message(call: ToolCall) -> Object:
     """A result as the model reads it; disarmed, so that no tool can speak as memory does."""
     return {"role": "tool", "name": call.name, "content": disarmed(call.result or "")}
-
-
-def _arguments(text: str) -> Object | None:
-    try:
-        arguments = json.loads(text or "{}")  # some models write nothing for a call without arguments
-    except (ValueError, RecursionError):  # RecursionError: thousands of open brackets
-        return None
-    if not isinstance(arguments, dict):
-        return None
-    return cast("Object", arguments)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -21,38 +22,28 @@ from hepm.lab.rl.spans import Added, row_of
 from hepm.types import Object
 
 
+@dataclass(eq=False)
 class MemoryRollouts:
     """The `rollout_func` of a `GRPOTrainer`: each prompt of the dataset is the id of a task.
 
     Give `environment_reward` to `reward_funcs`. In evaluation there are no hints, and nothing is learned.
 
-    Args:
+    Attributes:
         tasks: Those that the datasets name.
         learner: Learns from a batch after it; None leaves memory as it is.
         added, absorb: See `hepm.lab.rl.spans.row_of`.
         reward: What a rollout is trained with, say `hepm.lab.rl.rewards.tagged_reward`; the environment's by default.
-
-    Attributes:
         last: The latest batch.
     """
 
-    def __init__(
-        self,
-        player: Player,
-        tasks: Sequence[Task],
-        *,
-        learner: Learner | None = None,
-        added: Added = "mask",
-        absorb: bool = False,
-        reward: Callable[[Rollout], float] = attrgetter("reward"),
-    ) -> None:
-        self.player = player
-        self.learner = learner
-        self.added: Added = added
-        self.absorb = absorb
-        self.reward = reward
-        self.last: list[Rollout] = []
-        self._tasks = {task.id: task for task in tasks}
+    player: Player
+    tasks: Sequence[Task]
+    _: KW_ONLY
+    learner: Learner | None = None
+    added: Added = "mask"
+    absorb: bool = False
+    reward: Callable[[Rollout], float] = attrgetter("reward")
+    last: Sequence[Rollout] = ()
 
     def __call__(self, prompts: list[Any], trainer: Any) -> Object:
         """Rollouts as TRL takes them: a prompt comes once for each rollout of its group."""
@@ -76,12 +67,13 @@ class MemoryRollouts:
     def _attempts(self, prompts: list[Any], group: int, *, training: bool) -> list[Attempt]:
         """A rollout of each prompt, numbered inside its group."""
         made: Counter[str] = Counter()
+        tasks = {task.id: task for task in self.tasks}
         attempts: list[Attempt] = []
         for prompt in prompts:
-            if prompt not in self._tasks:
+            if prompt not in tasks:
                 raise InputError(f"no task is called {str(prompt)[:80]!r}: the dataset's prompts are ids of tasks")
             # A batch may hold a task in several groups, one after the other: each counts from 0.
-            attempts.append(Attempt(self._tasks[prompt], made[prompt] % group, training))
+            attempts.append(Attempt(tasks[prompt], made[prompt] % group, training))
             made[prompt] += 1
         return attempts
 

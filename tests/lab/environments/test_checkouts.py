@@ -36,7 +36,7 @@ def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerEnvironment]:
     """The stand-in, which needs no package; a model plays the user."""
     monkeypatch.setenv("HEPM_USER_MODEL", "user")
     environment = published.published("toolsandbox", "user", TOOLSANDBOX)
-    environment._package = replace(published.BENCHMARKS["toolsandbox"][0], source=TOOLSANDBOX, requirements=())
+    environment.package = replace(published.BENCHMARKS["toolsandbox"][0], source=TOOLSANDBOX, requirements=())
     yield environment
     environment.close()
 
@@ -257,7 +257,7 @@ def userrl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerEnvironme
         patch.setenv("HEPM_USER_MODEL", "user")
         patch.delenv("SERPER_API_KEY", raising=False)
         environment = published.published("userrl", "", str(root))
-        environment._package = replace(package, source=str(root), requirements=())
+        environment.package = replace(package, source=str(root), requirements=())
         yield environment
     environment.close()
 
@@ -336,7 +336,7 @@ def test_a_gym_of_userrl_that_lacks_something_says_what_and_a_user_may_speak_fir
         begun(userrl, "search-test-0", [])
     with pytest.raises(EpisodeError, match=r"tau-bench is not in .*utils.tau-bench: clone it there"):
         begun(userrl, "tau-train-0", [])
-    (userrl._package.checkout / "gyms" / "utils" / "tau-bench").mkdir(parents=True)
+    (userrl.package.checkout / "gyms" / "utils" / "tau-bench").mkdir(parents=True)
     bodies: list[Any] = []
     episode = begun(userrl, "tau-test-0", bodies, "I want my money back.")
     assert not bodies  # only when the agent first acts

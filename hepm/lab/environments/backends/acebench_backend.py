@@ -157,7 +157,6 @@ class AceBenchEpisode:
         return results
 
     def tools(self) -> list[Object]:
-        """The task's tools."""
         return self._record["function"]
 
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:

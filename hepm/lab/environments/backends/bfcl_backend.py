@@ -115,7 +115,6 @@ class BfclEpisode:
         return float(verdict["valid"])
 
     def close(self) -> None:
-        """Remove the run's objects."""
         _calls.forget(_utils, f"{self._name}_")
 
 

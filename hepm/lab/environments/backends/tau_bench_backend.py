@@ -61,7 +61,6 @@ class TauBenchEpisode:
         self._state.user = _PlayedUser()
 
     def tools(self) -> list[Object]:
-        """The agent's tools."""
         return [tool["function"] for tool in self._state.tools_info]
 
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:

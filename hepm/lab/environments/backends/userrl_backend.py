@@ -127,7 +127,6 @@ class UserRLEpisode:
         self._made = getattr(package, f"{name}Env")(config=config)
 
     def tools(self) -> list[Object]:
-        """The authors' one tool."""
         return [_schema()["function"]]
 
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
@@ -177,7 +176,6 @@ class UserRLEpisode:
         return sum(best.values()) / len(self._made.current_task["dimensions"])
 
     def close(self) -> None:
-        """Free what the gym holds."""
         self._made.close()
 
 
