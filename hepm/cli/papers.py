@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from hepm.cli.bench import PlayOutcome, Shared, bench, print_parts
+from hepm.cli.bench import PlayOutcome, Shared, base_url_option, bench, prices_option, print_parts
 from hepm.cli.commands import PATH, argument, command, flag, option
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, pairs, print_json, refuse, remark, tell
@@ -38,8 +38,8 @@ FOLDER: Final = Path("hepm-papers")
 @option("--trials", "Runs of each task in each arm, with seeds of their own.", least=1, default=3)
 @flag("--small", "Few tasks of each bench.")
 @option("--source", "NAME=PATH of a checkout or file that a bench needs; repeat it for more.", multiple=True)
-@option("--base-url", "Address of the endpoint, up to and with /v1.", envvar="OPENAI_BASE_URL", show_envvar=True)
-@option("--prices", "Dollars per million tokens in and out, such as 0.15,0.6.", config="model.prices")
+@base_url_option
+@prices_option
 @option("--folder", "Where answers and runs are kept.", type=PATH, default=FOLDER)
 @dry_run_option
 @json_option

@@ -87,7 +87,8 @@ def _errors(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
     """The errors that several runs met, each by its last telling line, without numbers, ids and paths."""
     errors: defaultdict[tuple[ToolName, str], list[tuple[ToolCall, Trajectory, str]]] = defaultdict(list)
     for run in runs:
-        met = [(call, _error_of(call)) for call in run.calls()]
+        # The telling line of an error, "" if it has none; None if the call worked.
+        met = [(call, next(iter(errors_of(call)), "") if call.error else None) for call in run.calls()]
         for at, (call, error) in enumerate(met):
             if error is not None:
                 errors[call.name, error].append((call, run, _end_of(met[at:])))
@@ -109,11 +110,6 @@ def _errors(runs: Iterable[Trajectory]) -> Iterator[ReportRow]:
             after = f"; {sum(success is False for success in outcomes.values()):,} of these runs failed"
         what = f' failed "{message}"' if message else " failed"
         yield _row("error", tool, [(call, run) for call, run, _ in met], what, after, [f"it {'; '.join(how)}"])
-
-
-def _error_of(call: ToolCall) -> str | None:
-    """The telling line of an error, "" if it has none; None if the call worked."""
-    return next(iter(errors_of(call)), "") if call.error else None
 
 
 def _end_of(met: Sequence[tuple[ToolCall, str | None]]) -> str:

@@ -45,7 +45,8 @@ def group_requests(requests: Mapping[str, str]) -> dict[str, str]:
     group_of: dict[str, str] = {}
     by_wording: defaultdict[str, list[str]] = defaultdict(list)
     for run in sorted(requests):
-        wording = _wording(words_of_run[run], named)
+        # Lower-cased; without names where capital letters mark them.
+        wording = " ".join(word.lower() for word, capital in words_of_run[run] if not (named and capital))
         if wording:
             by_wording[wording].append(run)
         else:
@@ -76,11 +77,6 @@ def _lead(vectors_ND: Float32Array) -> list[int]:
                 leaders.append(start + row)
             joined.append(leaders[best])
     return joined
-
-
-def _wording(words: Words, named: bool) -> str:
-    """Lower-cased; without names where capital letters mark them."""
-    return " ".join(word.lower() for word, capital in words if not (named and capital))
 
 
 def _capitals_mark_names(texts: Iterable[Words]) -> bool:

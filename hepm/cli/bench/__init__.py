@@ -38,10 +38,14 @@ class AgentOptions:
     source: str
 
 
+base_url_option = option(
+    "--base-url", "Address of the endpoint, up to and with /v1.", envvar="OPENAI_BASE_URL", show_envvar=True
+)
+prices_option = option("--prices", "Dollars per million tokens in and out, such as 0.15,0.6.", config="model.prices")
 agent_options = options_as(
     "agent",
     AgentOptions,
-    option("--base-url", "Address of the endpoint, up to and with /v1.", envvar="OPENAI_BASE_URL", show_envvar=True),
+    base_url_option,
     option("--tasks", "How many tasks, or ids and patterns, separated by commas. Default: all; 20 users; 100 points."),
     option("--concurrency", "Runs at the same time.", config="model.concurrency"),
     option(
@@ -52,7 +56,7 @@ agent_options = options_as(
     option(
         "--option -o", "Argument of each request, NAME=VALUE, such as temperature=0; repeat it for more.", multiple=True
     ),
-    option("--prices", "Dollars per million tokens in and out, such as 0.15,0.6.", config="model.prices"),
+    prices_option,
     option(
         "--source", "What the environment runs on: its authors' checkout, recorded runs, problems of users.", default=""
     ),
