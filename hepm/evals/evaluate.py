@@ -61,8 +61,6 @@ def evaluate(
     Raises:
         InputError: nothing could be measured; the sentence says why.
     """
-    if not methods:
-        raise InputError("there is no method to measure")
     settings, domains = _settings([by_request(domain) for domain in domains], methods, options)
 
     results = [_Measured(domain) for domain in domains]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
 
-from hepm.errors import BudgetSpentError, InputError, LlmError
+from hepm.errors import BudgetSpentError, LlmError
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience
 from hepm.experience.transcript import listed
@@ -161,8 +161,6 @@ class Evolution:
         Raises:
             EndpointRefusedError: the model refuses every request. Nothing was changed.
         """
-        if iterations < 1:
-            raise InputError(f"iterations is {iterations}: it must be 1 or more.")
         for iteration in [only] if only else range(1, iterations + 1):
             if self._model is not None:
                 self._evolve(self._model, iteration, self._settings.temperature(iteration, iterations))

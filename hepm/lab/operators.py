@@ -39,9 +39,7 @@ class Member(NamedTuple):
 
     @property
     def success(self) -> float:
-        """Share of successes among the runs whose outcome is known; 0 while none is."""
-        if not self.uses.uses:
-            return 0.0
+        """Share of successes among the runs whose outcome is known, of which there must be some."""
         return self.uses.successes / self.uses.uses
 
     @property

@@ -92,11 +92,6 @@ class Arm:
         return self.prompt != _NOTHING or self.similar > 0 or self.searches or bool(self.digests)
 
     @property
-    def summarises(self) -> bool:
-        """Whether the agent writes summaries of its state."""
-        return self.strategy in ("implicit", "explicit", "always")
-
-    @property
     def lessons(self) -> bool:
         """Whether the memory has to be distilled."""
         return self.prompt.experiences + self.prompt.principles > 0 or self.searches

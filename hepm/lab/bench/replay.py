@@ -122,7 +122,7 @@ def point_arms(names: Sequence[str]) -> list[Arm]:
     for arm in arms[1:]:
         says = arm.prompt.suggestions > 0 or arm.lessons
         # One point of a run has no room for summaries, searches or plans of the agent.
-        if arm.summarises or arm.searches or arm.plans or not says:
+        if arm.strategy in ("implicit", "explicit", "always") or arm.searches or arm.plans or not says:
             unfit.append(arm.name)
     if unfit:
         raise InputError(f"{', '.join(unfit)} cannot be shown at one point of a run.")

@@ -37,7 +37,7 @@ class Worker:
         command = [package.interpreter(), _SERVE, backend]
         variables = kept | _OURS | package.variables
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
             env=variables, encoding="utf-8",
         )  # fmt: skip
@@ -67,33 +67,29 @@ class Worker:
         return reply["value"]
 
     def _exchange(self, message: Object, do: str) -> Object:
-        assert self._process.stdin
-        assert self._process.stdout
+        assert self.process.stdin
+        assert self.process.stdout
         try:
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
-            return json.loads(self._process.stdout.readline())
+            self.process.stdin.write(json.dumps(message) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
         except (OSError, ValueError) as error:
             raise EpisodeError(f"the process of {self._name} ended during {do} ({self._end()})") from error
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
     def alive(self) -> bool:
         """Whether the process runs."""
-        return self._process.poll() is None
+        return self.process.poll() is None
 
     def _end(self) -> str:
         """End the process; returns its last words."""
-        self._process.kill()
-        self._process.communicate()
+        self.process.kill()
+        self.process.communicate()
         with self._log:
             self._log.seek(0)
             lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
         if not lines:
-            return f"exit status {self._process.returncode}"
+            return f"exit status {self.process.returncode}"
         return lines[-1]
 
     def close(self) -> None:

@@ -210,14 +210,11 @@ def find_paper(name: str, places: Mapping[str, str] = MappingProxyType({})) -> P
         places: What stands for {model}, {judge} and {folder}.
 
     Raises:
-        NotFoundError: there is no such file.
-        InputError: it cannot be read.
+        InputError: it is not there, or cannot be read.
     """
     file = Path(__file__).parent / f"{ALIASES.get(name, name)}.toml"
     if name.endswith(".toml"):
         file = Path(name)
-    if not file.is_file():
-        raise NotFoundError(f"there is no file {file}.")
     try:
         # TOML has no null: nan stands for a figure that was not published.
         text = file.read_text("utf-8")

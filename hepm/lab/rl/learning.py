@@ -66,8 +66,6 @@ class Learner:
             # Failures teach nothing here, as H-EPM stores successes.
             if run.outcome.success:
                 shortest[run.task] = run
-        if not shortest:
-            return 0
         report = self.memory.ingest(list(shortest.values()), namespace=self.namespace)
         self.memory.refresh()  # else hints would miss the batch until the mirror looks again, seconds later
         return report.stored

@@ -86,7 +86,7 @@ def test_a_process_that_dies_ends_its_run_with_a_sentence_and_no_other(bfcl: Env
     task = bfcl.tasks()[1]
     episode = bfcl.start(task)
     assert isinstance(episode, WorkerEpisode)
-    os.kill(episode.worker.pid, signal.SIGKILL)
+    os.kill(episode.worker.process.pid, signal.SIGKILL)
     with pytest.raises(EpisodeError, match=r"^the process of bfcl-eval==\S+ ended during tools \(exit status -9\)$"):
         episode.call("ls", {})
     episode.close()
