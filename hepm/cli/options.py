@@ -199,10 +199,10 @@ def confirm(question: str) -> None:
     click.confirm(question[0].upper() + question[1:], abort=True, err=True)
 
 
-def unusable(rejected: Sequence[Rejection]) -> str:
-    """How many files and records an ingest could not use, and why the first, for a sentence."""
-    first = rejected[0]
-    return f"{count_of(len(rejected), 'input')} could not be used, such as {first.file}: {first.reason}"
+def remark_unusable(rejected: Sequence[Rejection]) -> None:
+    """Say how many files and records could not be used, and why the first, if any."""
+    for first in rejected[:1]:
+        remark(f"hepm: {count_of(len(rejected), 'input')} could not be used, such as {first.file}: {first.reason}")
 
 
 def read_text(path: Path | str) -> str:

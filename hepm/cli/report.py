@@ -23,8 +23,8 @@ from hepm.cli.options import (
     raw,
     read_text,
     remark,
+    remark_unusable,
     tell,
-    unusable,
     write_lines,
 )
 from hepm.errors import InputError
@@ -177,8 +177,7 @@ def _memory_of(runs: Several, place: StorePlace, format: str) -> Generator[Memor
                 options=IngestOptions(vectors=False),
                 on_batch=lambda so_far: bar.show(so_far.read),
             )
-        if read.rejected:
-            remark(f"hepm: {unusable(read.rejected)}")
+        remark_unusable(read.rejected)
         if not read.stored:
             raise InputError(f"no run could be read from {', '.join(runs)}.")
         yield memory

@@ -16,9 +16,8 @@ from hepm.cli.options import (
     place_options,
     print_json,
     print_table,
-    remark,
+    remark_unusable,
     tell,
-    unusable,
 )
 from hepm.errors import InputError
 
@@ -74,8 +73,7 @@ def _domains(sources: Sequence[str], format: str) -> list[Domain]:
 
     with Bar("runs read") as bar:
         records, rejected = read_records(sources, ReadOptions(format=format), on_run=bar.show)
-    if rejected:
-        remark(f"hepm: {unusable(rejected)}")
+    remark_unusable(rejected)
     if not records:
         raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
     domains = domains_of(records)

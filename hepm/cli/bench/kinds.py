@@ -22,8 +22,8 @@ from hepm.cli.options import (
     pairs,
     refuse,
     remark,
+    remark_unusable,
     sole_namespace,
-    unusable,
 )
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
 from hepm.lab.bench.arms import ARMS, ROUND_ARMS, Arm, KnownMemory, find_arms, open_known, open_ready, scratch_memory
@@ -215,8 +215,7 @@ class BenchCommand:
         arms = point_arms([name.strip() for name in (self.arms or "off,hybrid,weight,lessons").split(",")])
         if not environment.points:
             raise InputError("no failed run diverges from a successful one of its task.")
-        if environment.rejected:
-            remark(f"hepm: {unusable(environment.rejected)}")
+        remark_unusable(environment.rejected)
         wanted = self.agent.tasks or POINTS
         # "50" is a number of points of each domain, "refund*" a pattern of their names.
         if wanted.isdecimal():
