@@ -259,7 +259,7 @@ def test_a_missing_client_is_answered_with_the_clients_in_a_readable_line() -> N
     assert answer.code == 2
     assert "\\n" not in answer.err
     assert "\\t" not in answer.err
-    assert "Choose from: claude-code, codex, gemini-cli, qwen-code, opencode, copilot, cline, cursor, mcp" in answer.err
+    assert "Choose from: claude-code, gemini-cli, qwen-code, opencode, copilot, cline, cursor, codex, mcp" in answer.err
 
 
 def test_a_missing_value_names_the_command_whose_help_says_more() -> None:
