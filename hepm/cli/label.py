@@ -12,7 +12,7 @@ import click
 from hepm.cli.commands import argument, command, option
 from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
-from hepm.cli.options import Bar, refuse, remark, tell, with_memory
+from hepm.cli.options import Bar, names_in, refuse, remark, tell, with_memory
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import CUT, count_of, day_of, on_one_line
 from hepm.types import REMOVED, Outcome, Trajectory
@@ -121,7 +121,7 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
         return
     from hepm.ingest.outcome import check_rules, verdict_of
 
-    rules = tuple(name.strip() for name in by.split(","))
+    rules = names_in(by)
     try:
         check_rules(rules)
     except InputError as error:

@@ -10,7 +10,7 @@ import click
 
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
-from hepm.cli.options import refuse, remark
+from hepm.cli.options import names_in, refuse, remark
 
 if TYPE_CHECKING:
     from hepm.experience.lesson_bank import Subject
@@ -82,7 +82,7 @@ model_options = options_as("choice", ModelChoice, model_option, budget_option)
 def _parse_budget(text: str) -> dict[str, float]:
     """The limits of `--budget` by their unit."""
     limits: dict[str, float] = {}
-    for part in filter(None, map(str.strip, text.lower().split(","))):
+    for part in filter(None, names_in(text.lower())):
         limit = _LIMIT.fullmatch(part)
         if limit is None:
             raise click.BadParameter(

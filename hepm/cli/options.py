@@ -249,6 +249,11 @@ def pairs(given: Several, named: str, form: str) -> dict[str, str]:
     return values
 
 
+def names_in(text: str) -> list[str]:
+    """The names in a text, separated by commas."""
+    return [name.strip() for name in text.split(",")]
+
+
 def json_or_text(text: str) -> Any:
     """A value that a user wrote: temperature=0 is a number, reasoning_effort=low is text."""
     try:

@@ -17,6 +17,7 @@ from hepm.cli.options import (
     json_option,
     json_or_text,
     known_namespace,
+    names_in,
     open_existing,
     pairs,
     place_options,
@@ -45,7 +46,7 @@ def _split_names(texts: Sequence[str]) -> list[str] | None:
     """The names in options that take several, separated by commas; None if no option was given."""
     if not texts:
         return None
-    return list(filter(None, map(str.strip, ",".join(texts).split(","))))
+    return list(filter(None, names_in(",".join(texts))))
 
 
 @command("suggest")

@@ -19,6 +19,7 @@ from hepm.cli.options import (
     check_store,
     json_or_text,
     known_namespace,
+    names_in,
     pairs,
     refuse,
     remark,
@@ -166,7 +167,7 @@ class BenchCommand:
     def _rounds(self) -> Exploration:
         """Rounds of runs, each with the lessons of those before."""
         learning = self.learning
-        names = [name.strip() for name in (self.arms or "lessons").split(",")]
+        names = names_in(self.arms or "lessons")
         fits = len(names) == 1 and names[0] in ROUND_ARMS
         refuse(not fits, "--arms", f"rounds are made in one arm: {', '.join(ROUND_ARMS)}")
         self._refuse_unused("rounds", "memory", "namespace", "rollouts", "distiller", "prune_below", "rounds")
@@ -212,7 +213,7 @@ class BenchCommand:
     def _points(self, environment: RecordedRuns) -> ReplayBench:
         """The next call at points of recorded runs."""
         self._refuse_unused("recorded runs")
-        arms = point_arms([name.strip() for name in (self.arms or "off,hybrid,weight,lessons").split(",")])
+        arms = point_arms(names_in(self.arms or "off,hybrid,weight,lessons"))
         if not environment.points:
             raise InputError("no failed run diverges from a successful one of its task.")
         remark_unusable(environment.rejected)
@@ -230,8 +231,7 @@ class BenchCommand:
     # What benches are made of
 
     def _arms(self, default: str, *, trials: int, known: Mapping[str, Arm] = ARMS) -> list[Arm]:
-        names = [name.strip() for name in (self.arms or default).split(",")]
-        return find_arms(names, trials=trials, known=known)
+        return find_arms(names_in(self.arms or default), trials=trials, known=known)
 
     def _options(
         self, arms: Sequence[Arm], *, turns: int, temperature: float | None = None, **about: Any
@@ -299,7 +299,7 @@ def chosen_tasks(tasks: Sequence[Task], wanted: str) -> list[Task]:
     # The first so many, not a sample: a later call with more goes on with the same ones.
     if wanted.isdecimal():
         return list(tasks[: int(wanted)])
-    patterns = [pattern.strip() for pattern in wanted.split(",")]
+    patterns = names_in(wanted)
     chosen = [task for task in tasks if any(fnmatchcase(task.id, pattern) for pattern in patterns)]
     some = ", ".join(task.id for task in tasks[:3])
     refuse(not chosen, "--tasks", f"no task is called {wanted}; there are {some}, …")
