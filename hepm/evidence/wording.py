@@ -39,13 +39,14 @@ def with_wordings(found: TestedRows, known: KnownFacts, label_N: Labels, family_
     tests, columns = list(found.tests), [found.true_NF]
     for source in (SAID_LAST, SAID, known.decisions[0].place.tool):
         words, has_NV = _words_of(known, source)
+        row_E, word_E = np.nonzero(has_NV)
         group_N = _groups(has_NV, family_N)
         for one_N, other_N in _contrasts(label_N):
             if min(len(np.unique(group_N[side_N])) for side_N in (one_N, other_N)) < _FEWEST_GROUPS:
                 continue
-            one_V, one_NV = _log_shares(has_NV, one_N, group_N)
-            other_V, other_NV = _log_shares(has_NV, other_N, group_N)
-            score_N = np.where(has_NV, one_NV - other_NV, 0).sum(axis=1)
+            one_V, one_E = _log_shares(one_N, group_N, row_E, word_E, len(words))
+            other_V, other_E = _log_shares(other_N, group_N, row_E, word_E, len(words))
+            score_N = np.bincount(row_E, one_E - other_E, len(label_N))
             limit_L = np.unique(np.quantile(score_N[one_N | other_N], _LIMITS))
             true_NL = score_N[:, None] > limit_L
             gain_L = gains(true_NL[once], label_N[once])
@@ -93,7 +94,7 @@ def _contrasts(label_N: Labels) -> Iterator[tuple[BoolArray, BoolArray]]:
 
 def _groups(has_NV: BoolArray, family_N: IndexArray) -> IndexArray:
     """The numbers of groups: decisions of one family, or in the same words, are in one."""
-    wording_N = np.unique(has_NV, axis=0, return_inverse=True)[1].ravel()
+    wording_N = np.unique(np.packbits(has_NV, axis=1), axis=0, return_inverse=True)[1].ravel()
     group_N = family_N
     for same_N in (wording_N, family_N, wording_N):
         least_S = np.full(int(same_N.max()) + 1, len(same_N))
@@ -102,11 +103,18 @@ def _groups(has_NV: BoolArray, family_N: IndexArray) -> IndexArray:
     return np.unique(group_N, return_inverse=True)[1]
 
 
-def _log_shares(has_NV: BoolArray, side_N: BoolArray, group_N: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """The shares of a side's groups that have each word, and the same without each decision's own group; as logs."""
+def _log_shares(
+    side_N: BoolArray, group_N: IndexArray, row_E: IndexArray, word_E: IndexArray, words: int
+) -> tuple[FloatArray, FloatArray]:
+    """The logs of the shares of a side's groups that have each word, and the same without a decision's own group.
+
+    Args:
+        row_E, word_E: Which decisions have which words; the second result has their shape.
+    """
     is_side_G = np.bincount(group_N[side_N], minlength=int(group_N.max()) + 1) > 0
-    has_GV = np.zeros((len(is_side_G), has_NV.shape[1]), dtype=np.bool_)
-    np.logical_or.at(has_GV, group_N[side_N], has_NV[side_N])
-    with_V, groups = has_GV.sum(axis=0), is_side_G.sum()
-    others_NV = (with_V - has_GV[group_N] + _PRIOR) / (groups - is_side_G[group_N] + 2 * _PRIOR)[:, None]
-    return np.log((with_V + _PRIOR) / (groups + 2 * _PRIOR)), np.log(others_NV)
+    has_GV = np.zeros((len(is_side_G), words), dtype=np.bool_)
+    group_E, of_side_E = group_N[row_E], side_N[row_E]
+    has_GV[group_E[of_side_E], word_E[of_side_E]] = True
+    with_V, groups = has_GV.sum(axis=0) + _PRIOR, is_side_G.sum() + 2 * _PRIOR
+    others_E = (with_V[word_E] - has_GV[group_E, word_E]) / (groups - is_side_G[group_E])
+    return np.log(with_V / groups), np.log(others_E)
