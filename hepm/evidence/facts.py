@@ -104,7 +104,9 @@ class FactTest(NamedTuple):
         return bool(silent) and any(name.source.removeprefix(RESULTS_OF) in silent for name in self.names)
 
     def asks_about_called(self, known: Facts) -> bool:
-        """Whether it does not ask for the result of a tool that was not called."""
+        """Whether it does not ask for the result of a tool that was not called; of words, whether some speak for it."""
+        if self.weights:
+            return bool(self._telling(known.get(self.source, _NOTHING), holds=self.holds(known)))
         if self.than is not None:
             return all(fact in known.get(source, _NOTHING) for source, fact in self.names)
         return self.source.startswith("<") or self.source.removeprefix(RESULTS_OF) in known
@@ -149,13 +151,17 @@ class FactTest(NamedTuple):
         return self._number_in_words(holds=holds)
 
     def _by_words(self, known: Mapping[str, float], *, holds: bool) -> str:
-        """The answer by the words that are there and speak for it, the most telling first."""
-        sign = 1 if holds else -1
-        weights = self.weights or [(word, 1.0) for word in (self.fact, *self.others)]
-        there = [word for word, weight in weights[::sign] if word in known and sign * weight > 0]
+        """The answer by the words that are there and speak for it."""
+        there = self._telling(known, holds=holds)
         if not there:
             return self.in_words(holds=holds)
         return f"{self._says(True)} {_quoted(there if self.weights else there[:1])}"
+
+    def _telling(self, known: Mapping[str, float], *, holds: bool) -> list[str]:
+        """The words that are there and speak for an answer, the most telling first."""
+        sign = 1 if holds else -1
+        weights = self.weights or [(word, 1.0) for word in (self.fact, *self.others)]
+        return [word for word, weight in weights[::sign] if word in known and sign * weight > 0]
 
     def _than_in_words(self, than: FactName, *, holds: bool) -> str:
         other = FactTest(*than, 0.0)._name

@@ -555,7 +555,7 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
         readable: list[str] = []
         for test in found.conditions:
             missing = test.source == USER or (test.source in (SAID, SAID_LAST) and "~" in test.fact)
-            explains = bool(test.weights) or (not missing and test.asks_about_called(facts))
+            explains = (bool(test.weights) or not missing) and test.asks_about_called(facts)
             if test.readable and (test.holds(facts) or explains):
                 readable.append(test.sentence(facts))
         reason = ", ".join(outcomes)

@@ -100,4 +100,5 @@ def test_a_wording_names_the_words_that_are_there_and_is_asked_as_it_reads() -> 
     for words, said in ((("~funeral", "~monday"), '"funeral"'), (("~offer", "~now"), '"offer"')):
         sentence = test.sentence({SAID_LAST: dict.fromkeys(words, 1.0)})
         assert sentence == f"the user's last message says {said}"
+    assert not test.asks_about_called({SAID_LAST: {"~monday": 1.0}})  # so that no reason names words of others
     assert 'does not say words such as "funeral", "estate"' in test.sentence({SAID_LAST: {"~monday": 1.0}})
