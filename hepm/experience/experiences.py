@@ -20,7 +20,7 @@ from hepm.experience.lessons import Experience, Zone
 from hepm.experience.moment import Moment
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
-from hepm.llm import Client, Message, OfferedTool, Question, ToolsCalled
+from hepm.llm import Client, OfferedTool, Question, ToolsCalled, prompt_of
 from hepm.text import quoted
 from hepm.types import DEFAULT_NAMESPACE, StateSummary
 
@@ -147,10 +147,7 @@ class Experiences:
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:
     """Those of the candidates that a model calls as tools, in its order, at most k (PRIME, figure 11); LlmError."""
     by_name = {tool_name(candidate.experience.id): candidate for candidate in candidates}
-    messages = (
-        Message("system", _TASK.format(k=k)),
-        Message("user", f"The present state: {quoted(state, STATE_CHARS)}"),
-    )
+    messages = prompt_of(_TASK.format(k=k), f"The present state: {quoted(state, STATE_CHARS)}")
     tools = tuple([OfferedTool(name, tool_description(found.experience)) for name, found in by_name.items()])
     question = Question("choose", "the present state", messages, ToolsCalled, temperature=0.0, tools=tools)
     called = model.ask(question).names

@@ -10,7 +10,7 @@ from typing import Final
 from hepm.errors import BudgetSpentError, LlmError
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
 from hepm.ingest.outcome import RunVerdict
-from hepm.llm import Client, Message, Question
+from hepm.llm import Client, Question, prompt_of
 from hepm.types import Trajectory
 
 BY_JUDGE: Final = "judge"
@@ -79,6 +79,6 @@ class OutcomeJudge:
 
 def _question(run: Trajectory) -> Question[str]:
     about = [f"The record, {run.steps} turns of the agent:", quoted_run(run)]
-    messages = (Message("system", f"{_TASK} {RECORD_IS_DATA}"), Message("user", "\n".join(about)))
+    messages = prompt_of(f"{_TASK} {RECORD_IS_DATA}", "\n".join(about))
     # At temperature 0, so that the answer in the ledger is the one that would come again.
     return Question("outcome", run.id, messages, str, temperature=0.0)

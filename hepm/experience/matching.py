@@ -22,7 +22,7 @@ from hepm.experience.distilling import Matches
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle
 from hepm.graph.rows import Float32Array
-from hepm.llm import Client, Message, Question
+from hepm.llm import Client, Question, prompt_of
 from hepm.text import quoted
 
 SIMILARITY: Final = 0.85
@@ -100,8 +100,9 @@ def _question(pair: Pair) -> Question[Sameness]:
     task = _TASK.format(a=quoted(first.text, SENTENCE_CHARS), b=quoted(second.text, SENTENCE_CHARS))
     # The answer is forgotten with a run of the new one.
     subject = pair[0].sources[0].run
-    messages = (Message("system", _SYSTEM), Message("user", task))
-    return Question("judge", subject, messages, Sameness, temperature=0.0, max_output_tokens=_OUTPUT_TOKENS)
+    return Question(
+        "judge", subject, prompt_of(_SYSTEM, task), Sameness, temperature=0.0, max_output_tokens=_OUTPUT_TOKENS
+    )
 
 
 _TaskName: TypeAlias = tuple[str, str]

@@ -22,7 +22,7 @@ from hepm.experience.lessons import COUNTED_ALONE, Lesson, Principle
 from hepm.experience.transcript import Move, plain, situation_text, within
 from hepm.graph.lessons.rows import Kind, Triple, next_calls
 from hepm.ingest.transitions import without_hints
-from hepm.llm import Client, Message, Question
+from hepm.llm import Client, Question, prompt_of
 from hepm.text import quoted
 from hepm.types import START, SUMMARY_TOOL, ToolCall, ToolName, Trajectory
 
@@ -136,14 +136,13 @@ def _question(comparison: RunComparison, kind: Kind) -> Question[Written]:
         task, form = _GUIDING, WrittenPrinciple
     else:
         task, form = _CAUTIONARY, WrittenPrinciple
-    about = f"{task} {_GENERAL} {RECORD_IS_DATA}"
 
     def check(written: Written) -> None:
         """Raise a ValueError with what does not hold in the run: the model reads it once, and answers again."""
         if isinstance(written, WrittenPrinciple):
             check_triples(_triples(written), comparison)
 
-    messages = (Message("system", about), Message("user", _record(comparison)))
+    messages = prompt_of(f"{task} {_GENERAL} {RECORD_IS_DATA}", _record(comparison))
     return Question("distill", comparison.run.id, messages, form, temperature=0.0, check=check)
 
 

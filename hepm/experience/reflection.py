@@ -18,7 +18,7 @@ from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, cover
 from hepm.experience.stated_preferences import SENTENCE_END
 from hepm.experience.transcript import within
 from hepm.ingest.transitions import without_hints
-from hepm.llm import Message, Question
+from hepm.llm import Question, prompt_of
 from hepm.text import on_one_line, quoted
 from hepm.types import Turn
 
@@ -116,8 +116,9 @@ def user_texts(turns: Iterable[Turn]) -> list[str]:
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
     """Asks a model to rewrite the notes after a session."""
     text = f"The notes so far:\n{_listed(lines)}\n\nThe conversation:\n{quoted_conversation(turns)}"
-    messages = (Message("system", _REFLECT_SYSTEM), Message("user", text))
-    return Question("reflect", user, messages, RewrittenNotes, temperature=0.0, max_output_tokens=4_000)
+    return Question(
+        "reflect", user, prompt_of(_REFLECT_SYSTEM, text), RewrittenNotes, temperature=0.0, max_output_tokens=4_000
+    )
 
 
 def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) -> list[str] | None:
@@ -154,8 +155,7 @@ def _said_before(line: str, lines: Sequence[str]) -> bool:
 def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:
     """Asks a model for the lines that matter now."""
     text = f"The notes:\n{_listed(lines)}\n\nWhat the agent knows now: {quoted(context, CONVERSATION_CHARS)}"
-    messages = (Message("system", _RECALL_SYSTEM.format(k=k)), Message("user", text))
-    return Question("recall", user, messages, RelevantLines, temperature=0.0)
+    return Question("recall", user, prompt_of(_RECALL_SYSTEM.format(k=k), text), RelevantLines, temperature=0.0)
 
 
 def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:

@@ -17,7 +17,7 @@ from hepm.experience.lessons import Experience
 from hepm.experience.model_distiller import check_words, written_preconditions
 from hepm.experience.transcript import moves_of, plain, sequence
 from hepm.graph.lessons.rows import UNUSED, Parent, Uses
-from hepm.llm import Message, Question
+from hepm.llm import Question, prompt_of
 from hepm.text import quoted
 from hepm.types import Trajectory
 
@@ -117,7 +117,7 @@ def question(
             called = sequence(move.tools for move in moves_of(run)) or "no tool"
             outcome = "succeeded" if success else "failed"
             lines.append(f"A run with it that {outcome} called: {quoted(called, _PART_CHARS)}.")
-    messages = (Message("system", f"{_REVISE} {_TASKS[operator]} {_FORM}"), Message("user", "\n".join(lines)))
+    messages = prompt_of(f"{_REVISE} {_TASKS[operator]} {_FORM}", "\n".join(lines))
     return Question("evolve", subject, messages, RewordedExperience, temperature=temperature)
 
 

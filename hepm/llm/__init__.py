@@ -2,7 +2,7 @@
 
 from hepm.llm.client import Client
 from hepm.llm.endpoint import Endpoint
-from hepm.llm.question import MemoryLedger, Message, OfferedTool, PaidAnswer, Question, ToolsCalled
+from hepm.llm.question import MemoryLedger, Message, OfferedTool, PaidAnswer, Question, ToolsCalled, prompt_of
 from hepm.llm.usage import Budget, Prices, Usage
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "Question",
     "ToolsCalled",
     "Usage",
+    "prompt_of",
 ]

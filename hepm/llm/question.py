@@ -36,6 +36,11 @@ class Message:
     text: str
 
 
+def prompt_of(system: str, user: str) -> tuple[Message, Message]:
+    """A task, and what it is about."""
+    return Message("system", system), Message("user", user)
+
+
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
     """A tool without arguments. A name has at most 64 letters, digits, `_` and `-`, a description 1,024 characters."""

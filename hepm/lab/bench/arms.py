@@ -29,7 +29,7 @@ from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
 from hepm.lab.bench.digests import DigestedRuns, Digests, TextVectors, request_of
 from hepm.lab.bench.planned import PlanGraph
-from hepm.llm import Endpoint, Message, Question
+from hepm.llm import Endpoint, Question, prompt_of
 from hepm.memory import Memory
 from hepm.memory.journal import Journal
 from hepm.memory.sessions import Sessions
@@ -312,8 +312,7 @@ def reflection_on(run: Trajectory) -> Question[str]:
         "An agent that uses tools failed at a task, and will try again from the beginning. From the record of its run, "
         "say in at most five sentences what went wrong, and what it should do differently, as advice to the agent. "
     )
-    messages = (Message("system", task + RECORD_IS_DATA), Message("user", quoted_run(run)))
-    return Question("reflexion", run.id, messages, str)
+    return Question("reflexion", run.id, prompt_of(task + RECORD_IS_DATA, quoted_run(run)), str)
 
 
 def advice(reflections: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from hepm.embed import Embedder
 from hepm.errors import AnswerError
 from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
-from hepm.llm import Client, Message, Question
+from hepm.llm import Client, Question, prompt_of
 from hepm.text import quoted
 from hepm.types import Trajectory
 
@@ -74,8 +74,7 @@ def digest_of(run: Trajectory, digests: Digests) -> Question[DigestItems]:
         f"You study the record of an agent that uses tools. {_ENDED[run.outcome.success is True]}, for an agent that "
         f"gets another task of this kind. Write at most {MOST_ITEMS} things. {RECORD_IS_DATA}"
     )
-    messages = (Message("system", task), Message("user", quoted_run(run)))
-    return Question(digests, run.id, messages, DigestItems, temperature=0.0)
+    return Question(digests, run.id, prompt_of(task, quoted_run(run)), DigestItems, temperature=0.0)
 
 
 class DigestedRuns:

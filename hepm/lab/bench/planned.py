@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hepm.embed import Embedder
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
-from hepm.llm import Message, Question
+from hepm.llm import Question, prompt_of
 from hepm.policy.query import Query
 from hepm.rank.calls import unit
 from hepm.rank.situations import tool_vectors
@@ -38,7 +38,7 @@ _PLAN: Final = (
 def plan_of(task: str, request: str, system: str) -> Question[str]:
     """What a model is asked for the steps of a task, in our own words."""
     about = f"{system}\n\n{_PLAN}".strip()
-    return Question("plan", task, (Message("system", about), Message("user", request)), str)
+    return Question("plan", task, prompt_of(about, request), str)
 
 
 def steps_in(plan: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeVar
 from hepm.experience.reflection import quoted_conversation
 from hepm.lab.collaboration import WRITTEN
 from hepm.lab.collaboration.problems import PROBLEMS, problem_of
-from hepm.llm import Client, Message, Question
+from hepm.llm import Client, Question, prompt_of
 from hepm.text import quoted
 from hepm.types import Turn
 
@@ -187,7 +187,7 @@ class ModelUser:
         # The judge compares with an answer: who the user is changes nothing.
         if self.persona and step != "judge":
             problem = f"The user: {self.persona}\n\n{problem}"
-        messages = (Message("system", task), Message("user", f"{problem}\n\n{text}".strip()))
+        messages = prompt_of(task, f"{problem}\n\n{text}".strip())
         return Question(step, f"{self.name}, session {session}", messages, form, temperature=0.0)
 
 

@@ -15,7 +15,7 @@ from hepm.experience.notes import text_of
 from hepm.experience.reflection import RewrittenNotes
 from hepm.graph.rows import Float32Array
 from hepm.lab.rl.rollout import Rollout
-from hepm.llm import Client, Message, Question
+from hepm.llm import Client, Question, prompt_of
 from hepm.llm.question import read_answer
 from hepm.text import quoted
 
@@ -152,7 +152,7 @@ def reflection_reward(client: Client, reflection: str, enforced: Sequence[str], 
     messages_enforced = [f"- {quoted(text, 2_000)}" for text in enforced] or ["- none"]
     parts = ["The user's messages:", *messages_enforced]
     parts += ["", "The notes:", quoted(notes, 8_000), "", "The gold notes:", quoted(gold_notes, 8_000)]
-    messages = (Message("system", _JUDGE), Message("user", "\n".join(parts)))
+    messages = prompt_of(_JUDGE, "\n".join(parts))
     grade = client.ask(Question("reflection-reward", "reflection", messages, ReflectionGrade, temperature=0.0))
     if not reasoning.strip():
         return float(grade.reflection_score)
