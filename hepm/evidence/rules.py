@@ -296,12 +296,11 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
     for run in runs:
         for decision in run.decisions:
             decisions_at[decision.place, alike[run.environment]].append(decision)
-    common = _in_nearly_each_result(runs, list(numbers))
-    worst = set(chain.from_iterable(map(_worst_so_far, runs)))
+    common = _in_nearly_each_result(runs, numbers.names)
     for place, environment in sorted(decisions_at):
         decisions = decisions_at[place, environment]
         rows = spread(decisions, MOST_DECISIONS)
-        for rule in _AtPlace(place, rows, numbers, common, worst).rules():
+        for rule in _AtPlace(place, rows, numbers, common).rules():
             yield rule._replace(part=len(rows) / len(decisions))
 
 
@@ -340,7 +339,6 @@ class _AtPlace:
 
     Attributes:
         common: Facts that nearly each result of their tool has, anywhere.
-        worst: The decisions that missed more than each before them.
     """
 
     def __init__(
@@ -349,7 +347,6 @@ class _AtPlace:
         rows: Sequence[Decision],
         numbers: FactNumbers,
         common: Collection[FactName],
-        worst: Collection[Decision],
     ) -> None:
         self._place = place
         self._rows = rows
@@ -359,7 +356,6 @@ class _AtPlace:
         self._lost_N = np.array([row.missed > MISSED for row in rows], dtype=np.bool_)
         self._well_N = np.array([row.value >= 0.5 for row in rows], dtype=np.bool_) & ~self._lost_N
         self._won_N = np.array([row.run.won for row in rows], dtype=np.bool_)
-        self._worst_N = np.array([row in worst for row in rows], dtype=np.bool_)
         worked = Counter[ToolName]()
         for row in rows:
             if row.value >= 0.5:
@@ -511,20 +507,18 @@ class _AtPlace:
     def _alike(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
         """Of some decisions those in situations in which a tool failed, and other calls worked.
 
-        None if it mostly failed where nothing worked, or after a worse call: such runs had other requests, or were lost
-        before.
+        None if it mostly failed where nothing worked: such runs had other requests.
         """
         did_N = self._did(tool)
         under_N = self._after_alike(under_N, tool)
         failed_N, worked_N = under_N & did_N & self._lost_N, under_N & ~did_N & self._well_N
         rows = np.flatnonzero(failed_N | worked_N)
-        true_NF = self._tests_of_all.true_NF
+        true_NF = self._tests.true_NF
         tree = grow_small(true_NF[rows], failed_N[rows].astype(np.intp))
         leaf_N = tree.leaves(true_NF, 1)[:, 0]
         failed_L, worked_L = (np.bincount(leaf_N, of_N) for of_N in (failed_N, worked_N))
         alike_N = ((failed_L >= RARE * failed_L.sum()) & (worked_L > 0))[leaf_N]
-        mostly = 2 * min((failed_N & alike_N).sum(), (failed_N & self._worst_N).sum()) >= failed_N.sum()
-        if not mostly or self._runs_in(worked_N & alike_N) < FEWEST:
+        if 2 * (failed_N & alike_N).sum() < failed_N.sum() or self._runs_in(worked_N & alike_N) < FEWEST:
             return np.zeros_like(under_N)
         return under_N & alike_N
 
@@ -554,15 +548,8 @@ class _AtPlace:
 
     @cached_property
     def _tests(self) -> TestedRows:
-        """The tests that conditions are made of."""
-        return self._tests_in(np.unique([row.run.case for row in self._rows], return_inverse=True)[1].astype(np.intp))
-
-    @cached_property
-    def _tests_of_all(self) -> TestedRows:
-        """The tests that decisions are compared by, of what one family says, too."""
-        return self._tests_in(np.zeros(len(self._rows), dtype=np.intp))
-
-    def _tests_in(self, family_N: IndexArray) -> TestedRows:
+        """The tests that conditions are made of, and decisions are compared by."""
+        family_N = np.unique([row.run.case for row in self._rows], return_inverse=True)[1].astype(np.intp)
         # Tests that fewer decisions meet are not tried: they cost time and decide little.
         fewest = max(FEWEST, len(self._rows) // 100)
         known = KnownFacts.of(self._rows, self._numbers)
@@ -725,15 +712,6 @@ def _fewest_calls(test: FactTest) -> int:
 def _has_result(test: FactTest, row: Decision) -> bool:
     """Whether the tool that a test asks for was called before a decision, or it asks for none."""
     return test.source.startswith("<") or row.past.count(test.source.removeprefix(RESULTS_OF)) >= _fewest_calls(test)
-
-
-def _worst_so_far(run: LabelledRun) -> Iterator[Decision]:
-    """The decisions of a run that missed more than each before them."""
-    most = -1.0
-    for decision in run.decisions:
-        if decision.missed > most:
-            most = decision.missed
-            yield decision
 
 
 def _reads_well(test: FactTest) -> bool:
