@@ -88,11 +88,15 @@ class FactNumbers(dict[FactName, int]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.names: list[FactName] = []
         self._lock = Lock()
 
     def __missing__(self, name: FactName) -> int:
         with self._lock:
-            return self.setdefault(name, len(self))
+            if name not in self:
+                self[name] = len(self.names)
+                self.names.append(name)
+            return self[name]
 
     def segment(self, source: str, facts: Mapping[str, float]) -> Segment:
         """The facts of a source as numbers."""

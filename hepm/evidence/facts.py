@@ -274,22 +274,19 @@ class Questions:
     def __init__(self, tests: Sequence[FactTest], others: Iterable[ToolName] = ()) -> None:
         self.tests = tuple(tests)
         self.others = frozenset(others)
-        self.users: list[int] = []
+        self.users = [number for number, test in enumerate(tests) if test.source == USER]
+        self._of_several: list[tuple[int, FactTest]] = []  # facts; the tests of one are asked by its name
         self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
-        self._comparisons: list[tuple[int, FactTest]] = []
-        self._wordings: list[tuple[int, str, dict[str, float], float]] = []
         for number, test in enumerate(tests):
-            if test.source == USER:
-                self.users.append(number)
             if test.weights:
-                self._wordings.append((number, test.source, dict(test.weights), test.above))
+                self._of_several.append((number, test))
                 continue
             for source, fact in test.names:
                 asked = self._by_fact.setdefault(source, {}).setdefault(fact, [])
                 if test.than is None:
                     asked.append((number, test.above))
             if test.than is not None:
-                self._comparisons.append((number, test))
+                self._of_several.append((number, test))
 
     def is_unlike_all(self, source: str, facts: Facts) -> bool:
         """Whether a tool's result is known, and has not one of the facts asked, as hardly any result before."""
@@ -306,26 +303,21 @@ class Questions:
             for fact in asked.keys() & known.keys():
                 for number, above in asked[fact]:
                     true_F[number] |= known[fact] > above
-        for number, test in self._comparisons:
+        for number, test in self._of_several:
             true_F[number] = test.holds(facts)
-        for number, source, weights, above in self._wordings:
-            known = facts.get(source)
-            if known:
-                true_F[number] = sum(weights.get(word, 0.0) for word in known) > above
         return true_F
 
 
 def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision], numbers: FactNumbers) -> Questions:
     """These tests, and of which tools results without any of the facts that they ask were known before decisions."""
     asked = {numbers[name] for test in tests for name in test.names}
-    names = list(numbers)
     segments = [segment for decision in decisions for segment in decision.known]
     times = Counter(map(id, segments))
     found = Counter[str]()
     for segment in {id(segment): segment for segment in segments}.values():
         facts: list[int] = segment.fact_F.tolist()
         if facts and asked.isdisjoint(facts):
-            found[names[facts[0]].source] += times[id(segment)]
+            found[numbers.names[facts[0]].source] += times[id(segment)]
     sources = {name.source for test in tests for name in test.names}
     return Questions(tests, [source for source in sources if found[source] >= _FEWEST_OTHERS])
 
@@ -355,7 +347,7 @@ class KnownFacts(NamedTuple):
                 values.append(segment.value_F)
                 known += len(segment.fact_F)
             rows.append(np.full(known, row))
-        return cls(decisions, list(numbers), np.concatenate(rows), np.concatenate(facts), np.concatenate(values))
+        return cls(decisions, numbers.names, np.concatenate(rows), np.concatenate(facts), np.concatenate(values))
 
 
 class TestedRows(NamedTuple):

@@ -319,8 +319,9 @@ class LiveEvidence:
         if row.id in evidence.requests.run_ids:
             return
         numbers = FactNumbers()
+        if self._sample is not None:
+            numbers = self._sample.numbers
         run = read_run(row, numbers)
-        names = list(numbers)
         number = len(evidence.requests.runs)
         places: dict[CallPlace, PlaceEvidence] = {}
         # From the end: the value of a call in a failed run is what is known of the situation after it.
@@ -332,7 +333,7 @@ class LiveEvidence:
                 run_N, last_N4 = np.array([number], dtype=np.intp), np.array([last], dtype=np.int32)
                 places[decision.place] = grow([decision], numbers, seen=1, run_N=run_N, last_N4=last_N4)
                 continue
-            true_F = place.answers(decision.facts(names))[-1]
+            true_F = place.answers(decision.facts(numbers.names))[-1]
             places[decision.place] = place.with_decision(decision.tools, true_F, decision.value, number, last)
             if not run.won:
                 best = float(best_known(place, place.like(true_F[None])[0][None], evidence.base)[0])
@@ -340,10 +341,7 @@ class LiveEvidence:
                 if index:
                     run.decisions[index - 1].value = best
         if self._sample is not None:
-            kept = read_run(row, self._sample.numbers)
-            for same, decision in zip(kept.decisions, run.decisions, strict=True):
-                same.value, same.missed = decision.value, decision.missed
-            self._sample.runs.append(kept)
+            self._sample.runs.append(run)
         for place in places.values():
             place.prepare()
         self._evidence = evidence.with_run(run, places)

@@ -173,12 +173,9 @@ class Kinds(NamedTuple):
         _, same_D, times_S = np.unique(np.stack([kind_D, instance_D]), axis=1, return_inverse=True, return_counts=True)
         return cls(decisions, kind_D, run_D, lost_D, leaf_K, 1 / times_S[same_D.ravel()])
 
-    def counts(self, value_D: FloatArray | None = None) -> FloatArray:
+    def counts(self, value_D: BoolArray | FloatArray | float = 1.0) -> FloatArray:
         """Cases of each kind, or the sums of their values, shape (K,)."""
-        weight_D = self.weight_D
-        if value_D is not None:
-            weight_D = weight_D * value_D
-        return np.bincount(self.kind_D, weight_D, len(self.leaf_K)).astype(np.float64)
+        return np.bincount(self.kind_D, self.weight_D * value_D, len(self.leaf_K)).astype(np.float64)
 
     def in_run(self, value_D: FloatArray) -> FloatArray:
         """The sum of the values in the run of each decision, shape (D,)."""
@@ -189,7 +186,7 @@ def charges(kinds: Kinds) -> FloatArray:
     """The part of its run's failure that is charged to each decision, shape (D,); 0 in successful runs."""
     kind_D, lost_D = kinds.kind_D, kinds.lost_D
     cases_K = kinds.counts()
-    won_K = kinds.counts((~lost_D).astype(np.float64))
+    won_K = kinds.counts(~lost_D)
     others_K = np.bincount(kinds.leaf_K, won_K)[kinds.leaf_K] - won_K
     doubt_K = (others_K + _DOUBT) / (others_K + won_K + 2 * _DOUBT)
     usual_K = doubt_K * len(np.unique(kinds.run_D[lost_D])) / max(float(doubt_K[kind_D].sum()), 1)
