@@ -29,7 +29,7 @@ from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, NearestVote, Reque
 from hepm.evidence.place import COMPARED, Counted, PlaceEvidence, Places
 from hepm.evidence.values import Way
 from hepm.graph.rows import Float32Array
-from hepm.types import SAID, SAID_LAST, USER, USER_SIDE, Facts, ToolName
+from hepm.types import SAID_LAST, USER, USER_SIDE, Facts, ToolName
 
 NEAR_FROM: Final = 0.4
 """Likeness of the nearest request from which on the nearest runs' vote counts in the rank,"""
@@ -48,7 +48,6 @@ _SHARE, _NAMED, _REMAINING, _CALLED, _TIMES = 1.1, 2.5, 0.4, -0.6, 0.95
 _FLOOR: Final = 0.01  # of shares in logarithms
 _SMALL: Final = 0.5
 """Part of what is known of ways that the small tree has; the rest is the forest's."""
-_UNLIKE: Final = 0.05  # likeness of requests that share no rare word
 _SMALL_TEMPERATURE: Final = 0.5  # of the likeness of requests within a leaf of it
 _SPREAD: Final = 0.3  # decisions that all others of a place count together for, where requests are compared
 _FITS: Final = 0.15  # mean weight of votes, from which on they count fully
@@ -73,7 +72,6 @@ class Findings:
         chance: How often a hint of this tool would be right (see `hepm.evidence.chance`); of unlikely tools 0.
         conditions: The facts that lead to the leaf of the small tree, the first question first.
         by_user: Whether other ways work best for other users, and who the user is is not known.
-        unlike: Whether these conditions only say which words are missing, in a request without a word of any known one.
         counted: Of each tool, the decisions in that leaf.
         leaf_N: Which decisions of the place are in it.
         place: All decisions at this place.
@@ -93,7 +91,6 @@ class Findings:
     chance: Scores
     conditions: tuple[FactTest, ...] = ()
     by_user: bool = False
-    unlike: bool = False
     counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
     leaf_N: BoolArray | bool = False
     place: PlaceEvidence | None = None
@@ -280,9 +277,7 @@ class Learned:
 
     def _weighed(self, cosine_R: FloatArray) -> _Request:
         won_R = self.requests.won_R
-        weight_R = np.zeros(len(won_R))
-        if won_R.any():
-            weight_R = np.exp((cosine_R - cosine_R[won_R].max()) / TEMPERATURE) * won_R
+        weight_R = np.exp((cosine_R - cosine_R[won_R].max(initial=0.0)) / TEMPERATURE) * won_R
         run_P, tool_P, _ = self.called_3P
         called_T = np.bincount(tool_P, weight_R[run_P], len(self.numbers)).astype(np.float64)
         ended_T = np.bincount(self.last_R + 1, weight_R, len(self.numbers) + 1)[1:].astype(np.float64)
@@ -328,7 +323,6 @@ class Learned:
         both = bool(conditions) and conditions[-1].holds(facts)
         like = _Like(place, forest_N, small_N, request.cosine_R.take(place.run_N), group_N, both)
         by_user = any(test.source == USER for test in conditions)
-        missing = (test.source in (SAID, SAID_LAST) and not test.holds(facts) for test in conditions)
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
         came, ended = self._of_like_requests(situation, place)
         seen = self._seen(like, situation.past, vote)
@@ -341,7 +335,6 @@ class Learned:
             chance,
             conditions,
             by_user=by_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1,
-            unlike=bool(conditions) and vote.likeness < _UNLIKE and all(missing),
             counted=of_leaf,
             leaf_N=small_N,
             place=place,

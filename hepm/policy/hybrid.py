@@ -244,7 +244,7 @@ def _shares(rank: Scores) -> Scores:
 def _warned(ways: Sequence[Way], found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way], Way | None]:
     """The ways whose upper bound lies below the lower bound of the best one; and that one, if it stands out."""
     best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
-    if best is None or best.worked < FEWEST_WORKED or found.unlike:
+    if best is None or best.worked < FEWEST_WORKED:
         return [], None
     worse: list[Way] = []
     for way in ways:
