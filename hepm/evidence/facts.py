@@ -275,18 +275,19 @@ class Questions:
         self.tests = tuple(tests)
         self.others = frozenset(others)
         self.users = [number for number, test in enumerate(tests) if test.source == USER]
-        self._of_several: list[tuple[int, FactTest]] = []  # facts; the tests of one are asked by its name
+        self._comparisons: list[tuple[int, FactTest]] = []
+        self._wordings: list[tuple[int, FactTest, dict[str, float]]] = []
         self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
         for number, test in enumerate(tests):
             if test.weights:
-                self._of_several.append((number, test))
+                self._wordings.append((number, test, dict(test.weights)))
                 continue
             for source, fact in test.names:
                 asked = self._by_fact.setdefault(source, {}).setdefault(fact, [])
                 if test.than is None:
                     asked.append((number, test.above))
             if test.than is not None:
-                self._of_several.append((number, test))
+                self._comparisons.append((number, test))
 
     def is_unlike_all(self, source: str, facts: Facts) -> bool:
         """Whether a tool's result is known, and has not one of the facts asked, as hardly any result before."""
@@ -303,8 +304,11 @@ class Questions:
             for fact in asked.keys() & known.keys():
                 for number, above in asked[fact]:
                     true_F[number] |= known[fact] > above
-        for number, test in self._of_several:
+        for number, test in self._comparisons:
             true_F[number] = test.holds(facts)
+        for number, test, weights in self._wordings:
+            known = facts.get(test.source, _NOTHING)  # few words, where the test has hundreds
+            true_F[number] = bool(known) and sum(weights.get(word, 0.0) for word in known) > test.above
         return true_F
 
 
