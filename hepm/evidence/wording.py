@@ -1,6 +1,6 @@
 """Wordings: whether what was said last is in the words that go with one call, or with its failure.
 
-Users and long results say one thing in many words, so that no single one tells it: "deceased", "funeral" and "estate"
+Users and long results say one thing in many words, so that no single one says it: "deceased", "funeral" and "estate"
 each stand in few requests. Here the log-odds of all words are added up, as in naive Bayes (of the words that are there
 alone). What those of a decision sum to is judged without its own family and without texts in the same words, so that
 the information gain of such a test is that of a new text.

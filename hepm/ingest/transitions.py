@@ -63,6 +63,7 @@ class AgentState:
         self._user_texts: tuple[str, ...] = ()
         self._own_summary = self._result = ""
         self._user_spoke = self._agent_spoke = self._failed = False
+        self._time_given = False  # by a system prompt: an email may be older
         self._calls_before_user = 0
         self.history: list[ToolName] = []
         self.last: tuple[ToolName, ...] = (START,)
@@ -95,9 +96,12 @@ class AgentState:
             self._calls_before_user = len(self.history)
             self._own_summary = ""
             self._hear(facts_of_message(user_text))
-            self._set_now(time_of_message(user_text))
+            if not self._time_given:
+                self._set_now(time_of_message(user_text))
         elif turn.text and turn.role == "system":
-            self._set_now(facts_of_instructions(turn.text))
+            now = facts_of_instructions(turn.text)
+            self._time_given = self._time_given or bool(now)
+            self._set_now(now)
         elif turn.text and turn.role == "assistant":
             # A text beside calls is no message to the user.
             self._agent_spoke = self._agent_spoke or not (tools or turn.refused)

@@ -18,7 +18,7 @@ from hepm.ingest.facts import (
     time_of_message,
 )
 from hepm.ingest.transitions import agent_state
-from hepm.types import SAID, SAID_LAST, TIME, ToolCall, Turn
+from hepm.types import NOW, SAID, SAID_LAST, TIME, ToolCall, Turn
 
 
 def called(tool: str, result: str) -> Turn:
@@ -198,6 +198,13 @@ def test_an_email_says_when_it_was_sent_and_another_message_with_a_date_does_not
     assert time_of_message("From: ana\nSent: Sunday, 5 January 2020 12:00\n\nThe boiler is cold.") == {TIME: 4.5}
     for text in ("please deliver on 5 January 2020", "Sent: 45 January 2020"):
         assert time_of_message(text) == {}
+
+
+def test_what_time_it_is_says_a_system_prompt_rather_than_an_email() -> None:
+    email = Turn("user", "Sent: Sunday, 5 January 2020 12:00\n\nThe boiler is cold.")
+    prompt = Turn("system", "The current time is 2020-01-08 12:00.")
+    assert agent_state([email]).facts[NOW] == {TIME: 4.5}
+    assert agent_state([prompt, email]).facts[NOW] == {TIME: 7.5}
 
 
 def table(rows: list[dict[str, object]]) -> Mapping[str, float]:
