@@ -15,6 +15,12 @@ from typing import Any
 DONE = "(done)"
 WRONG_LABELS = 0.03
 SPARE = 5  # calls beyond those that a task needs, until a run is given up
+_PAUSES = (
+    "I have the details in front of me now.", "Thank you for waiting, I have found it.", "I can see it here now.",
+    "One moment, I am looking at it.", "I have looked it up. Shall I go on?", "It is all in the system.",
+    "I have what I need, I think.", "That is what our system says so far.",
+)  # fmt: skip
+"""What an agent writes before the user writes again."""
 
 Message = dict[str, Any]
 
@@ -27,6 +33,7 @@ class Step:
         branch: What kind of branch it is; "" if nothing is decided here.
         habit: The call that agents with habits make here in a share of runs; it may be right.
         together: Whether the calls are made in one turn.
+        said: What the user writes before it; "" for nothing.
     """
 
     calls: tuple[str, ...]
@@ -34,6 +41,7 @@ class Step:
     habit: str = ""
     share: float = 0.5
     together: bool = False
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,7 @@ class Task:
     Attributes:
         aftermath: What agents call after a fatal mistake, before they stop.
         error: The result of the last call of the aftermath; "" if nobody notices the mistake.
+        system: The system prompt; "" for none.
     """
 
     id: str
@@ -52,6 +61,7 @@ class Task:
     facts: Mapping[str, Any]
     aftermath: tuple[str, ...]
     error: str = ""
+    system: str = ""
 
     @property
     def true_label(self) -> bool:
@@ -101,7 +111,10 @@ class Progress:
 
     def __post_init__(self) -> None:
         self._left = list(self.task.steps)
+        if self.task.system:
+            self.messages.append({"role": "system", "content": self.task.system})
         self.messages.append({"role": "user", "content": self.task.request})
+        self._listen()
 
     @property
     def step(self) -> Step:
@@ -130,6 +143,7 @@ class Progress:
             issued.append({"id": number, "type": "function", "function": {"name": tool, "arguments": given}})
             results.append({"role": "tool", "tool_call_id": number, "content": self._make(tool)})
         self.messages += [{"role": "assistant", "content": None, "tool_calls": issued}, *results]
+        self._listen()
 
     def refuse(self, tool: str, why: str) -> None:
         """Answer a call that is not made."""
@@ -139,6 +153,13 @@ class Progress:
 
     def stop(self) -> None:
         self.messages.append({"role": "assistant", "content": "I have seen to it."})
+
+    def _listen(self) -> None:
+        """What the user writes before the step that begins, after a few words of the agent."""
+        if self._left and (said := self._left[0].said):
+            pause = Random(f"{self.task.id} pause {len(self.called)}").choice(_PAUSES)
+            self.messages += [{"role": "assistant", "content": pause}, {"role": "user", "content": said}]
+            self._left[0] = replace(self._left[0], said="")
 
     def _make(self, tool: str) -> str:
         """The result of a call; a fatal one leads to the aftermath."""
