@@ -35,12 +35,13 @@ from parts.worlds.depot import DEPOT
 from parts.worlds.incident import INCIDENT
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, learn_online
+from parts.worlds.pharmacy import PHARMACY
 from parts.worlds.rental import RENTAL
 from parts.worlds.replies import REPLIES
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 
-WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES, CLAIMS, INCIDENT)}
+WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES, CLAIMS, INCIDENT, PHARMACY)}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
 
 
