@@ -33,6 +33,7 @@ from parts.worlds.asked import Answers, answers_from_logs, calibration_error, wa
 from parts.worlds.claims import CLAIMS
 from parts.worlds.depot import DEPOT
 from parts.worlds.incident import INCIDENT
+from parts.worlds.library import LIBRARY
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, learn_online
 from parts.worlds.pharmacy import PHARMACY
@@ -41,7 +42,8 @@ from parts.worlds.replies import REPLIES
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 
-WORLDS = {world.name: world for world in (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES, CLAIMS, INCIDENT, PHARMACY)}
+_ALL = (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES, CLAIMS, INCIDENT, PHARMACY, LIBRARY)
+WORLDS = {world.name: world for world in _ALL}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
 
 

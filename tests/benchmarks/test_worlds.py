@@ -19,8 +19,10 @@ from benchmarks.parts.worlds.agents import Agent, Heard, run, silent
 from benchmarks.parts.worlds.asked import calibration_error, warned_of_right
 from benchmarks.parts.worlds.claims import BY_COMPANIES, CLAIMS, MOST
 from benchmarks.parts.worlds.incident import CPU_LIMIT, HANDS_OFF, INCIDENT, PLANNED
+from benchmarks.parts.worlds.library import LIBRARY
 from benchmarks.parts.worlds.office import OFFICE
 from benchmarks.parts.worlds.online import ARMS, learn_online
+from benchmarks.parts.worlds.pharmacy import PHARMACY
 from benchmarks.parts.worlds.rental import RENTAL
 from benchmarks.parts.worlds.shop import SHOP
 from benchmarks.parts.worlds.workflows import WORKFLOWS
@@ -29,7 +31,7 @@ from hepm.memory.guard import SILENT, drawn
 from hepm.memory.sessions import HARMED_HOLDOUT
 from hepm.types import FailedWay, Suggestion, Suggestions
 
-WORLDS = (SHOP, WORKFLOWS, OFFICE, RENTAL, CLAIMS, INCIDENT)
+WORLDS = (SHOP, WORKFLOWS, OFFICE, RENTAL, CLAIMS, INCIDENT, PHARMACY, LIBRARY)
 KNOWS_ALL = Agent("knows all", skill=1.0)
 ERRS_BY_HABIT = Agent("habit", habits=True)
 
@@ -44,7 +46,7 @@ def tasks(world: World, number: int = 120) -> list[Task]:
 
 
 def at_branch(world: World, kind: str) -> Iterator[Progress]:
-    for task in tasks(world):
+    for task in tasks(world, 240):
         progress = Progress(world, task)
         if follow(progress, until=kind):
             yield progress
@@ -126,6 +128,14 @@ def test_what_the_agent_has_seen_decides_every_branch(world: World) -> None:
         for progress in at_branch(world, kind):
             unusual = progress.step.habit not in progress.right
             assert IS_UNUSUAL[kind](results(progress)) == unusual, (kind, progress.messages)
+
+
+@pytest.mark.parametrize(("world", "kind"), [(PHARMACY, "pickup"), (LIBRARY, "wait")], ids=["pharmacy", "library"])
+def test_a_user_writes_once_more_right_before_it_matters(world: World, kind: str) -> None:
+    for progress in at_branch(world, kind):
+        assert progress.messages[0] == {"role": "system", "content": progress.task.system}
+        assert [one["role"] for one in progress.messages[-3:]] == ["tool", "assistant", "user"]
+        assert not progress.step.said
 
 
 def test_no_call_repairs_a_fatal_mistake(world: World) -> None:

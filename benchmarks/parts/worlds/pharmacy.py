@@ -54,8 +54,8 @@ _WAYS = {
     "waiting": ("get_order", "check_stock", Fork("stock", "fill_order", "transfer_to_branch"), _SENT),
     "stop": (("get_customer", "get_prescription"), Fork("reason", "hold_order", "ask_pharmacist")),
 }  # fmt: skip
-_SYSTEM = """You work at the mail-order desk of Linden Pharmacies, {site}. Today is {day}. This is ticket {ticket} of customer {customer}.
-Look up what you need before you change anything, follow the rules of the desk, and close the ticket at the end."""
+_SYSTEM = """You work at the mail-order desk of Linden Pharmacies, {site}. Today is {day}.
+This is ticket {ticket} of customer {customer}. Look things up first, follow our rules, and close it at the end."""
 _REQUESTS = {
     "refill": (
         "please refill {rx}.", "I'm nearly out of {drug}, could you send the next lot? It's {rx}.",
