@@ -32,6 +32,7 @@ from parts.worlds.agents import Agent, Heard, Run
 from parts.worlds.asked import Answers, answers_from_logs, calibration_error, warned_of_right
 from parts.worlds.claims import CLAIMS
 from parts.worlds.depot import DEPOT
+from parts.worlds.fleet import FLEET
 from parts.worlds.incident import INCIDENT
 from parts.worlds.library import LIBRARY
 from parts.worlds.office import OFFICE
@@ -42,7 +43,7 @@ from parts.worlds.replies import REPLIES
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 
-_ALL = (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES, CLAIMS, INCIDENT, PHARMACY, LIBRARY)
+_ALL = (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES, CLAIMS, INCIDENT, FLEET, PHARMACY, LIBRARY)
 WORLDS = {world.name: world for world in _ALL}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
 
