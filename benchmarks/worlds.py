@@ -37,13 +37,14 @@ from parts.worlds.incident import INCIDENT
 from parts.worlds.library import LIBRARY
 from parts.worlds.office import OFFICE
 from parts.worlds.online import ARMS, learn_online
+from parts.worlds.payroll import PAYROLL
 from parts.worlds.pharmacy import PHARMACY
 from parts.worlds.rental import RENTAL
 from parts.worlds.replies import REPLIES
 from parts.worlds.shop import SHOP
 from parts.worlds.workflows import WORKFLOWS
 
-_ALL = (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES, CLAIMS, INCIDENT, FLEET, PHARMACY, LIBRARY)
+_ALL = (SHOP, WORKFLOWS, OFFICE, RENTAL, DEPOT, REPLIES, CLAIMS, INCIDENT, FLEET, PAYROLL, PHARMACY, LIBRARY)
 WORLDS = {world.name: world for world in _ALL}
 PARTS = (10, 20, 30, 40)  # runs, one after another; the last part also has all further ones
 

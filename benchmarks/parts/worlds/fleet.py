@@ -29,12 +29,12 @@ from .world import Step, Task, World
 
 AGENTS_WAIVE = 100
 LOOKUPS = (
-    "list_card_transactions", "get_damage_report", "get_customer", "get_booking", "get_vehicle", "read_thread",
-    "get_staff", "get_fine",
+    "get_booking", "get_vehicle", "get_customer", "get_fine", "get_damage_report", "read_thread", "get_staff",
+    "list_card_transactions",
 )  # fmt: skip
 ACTS = (
-    "write_to_customer", "charge_customer", "refund_customer", "nominate_driver", "book_workshop", "waive_charge",
-    "swap_vehicle", "close_case", "escalate",
+    "book_workshop", "waive_charge", "charge_customer", "refund_customer", "nominate_driver", "swap_vehicle",
+    "write_to_customer", "escalate", "close_case",
 )  # fmt: skip
 BRANCHES = ("prior", "excess", "declined", "deadline", "window", "midway", "mail", "wish", "role", "manual")
 _REQUESTS = {
