@@ -246,7 +246,7 @@ def _found(tool: str, facts: Mapping[str, Any], random: Random) -> dict[str, Any
             found = {
                 "id": facts["fine"], "booking": facts["booking"], "plate": facts["plate"],
                 "authority": {"name": f"City of {facts['city']}", "ref": noise.number(random, "Z"), "portal": True},
-                "offence": {"at": f"{facts['offence']:%Y-%m-%dT%H:%M}", "place": f"km {random.randrange(1, 90)}"},
+                "offence": {"at": f"{facts['offence']:%Y-%m-%dT%H:%M}", "place": f"Quay Rd {random.randrange(1, 90)}"},
                 "amount": {"value": noise.amount(random, 15, 180), "currency": "EUR"}, "scan": f"{_hex(random)}.pdf",
                 "dates": {"issued": f"{issued}", "seen": f"{facts['today']}", "name_driver_by": f"{facts['name_by']}"},
             }  # fmt: skip
@@ -262,7 +262,7 @@ def _found(tool: str, facts: Mapping[str, Any], random: Random) -> dict[str, Any
         case "get_staff":
             branch = {"city": noise.city(random), "desk": random.randrange(1, 30), "phone": random.randrange(100, 999)}
             found = {"login": f"u{random.randrange(1000, 9999)}", "name": noise.person(random), "role": facts["role"]}
-            found |= {"branch": branch, "since": noise.date(random), "locale": "en", "teams": ["north", "fleet"]}
+            found |= {"branch": branch, "since": random.randrange(2012, 2026), "locale": "en", "teams": ["ops"]}
         case _:
             days = sorted(random.sample(range(1, 28), random.randrange(4, 9)))
             keyed = random.choice(days) if facts["rare"]["manual"] else 0

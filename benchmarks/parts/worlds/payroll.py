@@ -293,7 +293,7 @@ def _form(facts: Mapping[str, Any], random: Random) -> dict[str, Any]:
         large = number == missing or random.random() < 0.5
         amount = noise.amount(random, NO_RECEIPT + 2, 260) if large else noise.amount(random, 3, NO_RECEIPT)
         scan = None if number == missing or (not large and random.random() < 0.4) else f"scan/{_hex(random)}.jpg"
-        kind = random.choice(("taxi", "hotel", "train", "meal", "parking"))
+        kind = random.choice(("hotel", "train", "taxi", "dinner") if large else ("meal", "parking", "bus", "taxi"))
         items.append({"kind": kind, "date": f"{sent - timedelta(days=9 - number)}", "amount": amount, "receipt": scan})
     return form | {"type": "travel", "to": facts["city"], "items": items, "currency": "EUR", "advance": 0}
 
@@ -302,7 +302,7 @@ def _notes(facts: Mapping[str, Any], random: Random) -> list[dict[str, Any]]:
     """Sick notes, the newest last."""
     until, notes = facts["ill_until"], list[dict[str, Any]]()
     for _ in range(random.randrange(1, 4)):
-        begin = until - timedelta(days=random.randrange(3, 12))
+        begin = min(until, facts["today"]) - timedelta(days=random.randrange(3, 12))
         doctor = {"doctor": f"Dr. {noise.person(random).split()[1]}", "accident": False}
         notes.insert(0, {"no": _hex(random), "from": f"{begin}", "until": f"{until}", **doctor})
         until = begin - timedelta(days=1)
