@@ -18,10 +18,12 @@ from benchmarks.guard import CASES, CONTROL_RATE, HARMFUL_LESSONS, HELD_OUT_CASE
 from benchmarks.parts.worlds.agents import Agent, Heard, run, silent
 from benchmarks.parts.worlds.asked import calibration_error, warned_of_right
 from benchmarks.parts.worlds.claims import BY_COMPANIES, CLAIMS, MOST
+from benchmarks.parts.worlds.fleet import FLEET
 from benchmarks.parts.worlds.incident import CPU_LIMIT, HANDS_OFF, INCIDENT, PLANNED
 from benchmarks.parts.worlds.library import LIBRARY
 from benchmarks.parts.worlds.office import OFFICE
 from benchmarks.parts.worlds.online import ARMS, learn_online
+from benchmarks.parts.worlds.payroll import PAYROLL
 from benchmarks.parts.worlds.pharmacy import PHARMACY
 from benchmarks.parts.worlds.rental import RENTAL
 from benchmarks.parts.worlds.shop import SHOP
@@ -31,7 +33,7 @@ from hepm.memory.guard import SILENT, drawn
 from hepm.memory.sessions import HARMED_HOLDOUT
 from hepm.types import FailedWay, Suggestion, Suggestions
 
-WORLDS = (SHOP, WORKFLOWS, OFFICE, RENTAL, CLAIMS, INCIDENT, PHARMACY, LIBRARY)
+WORLDS = (SHOP, WORKFLOWS, OFFICE, RENTAL, CLAIMS, INCIDENT, FLEET, PAYROLL, PHARMACY, LIBRARY)
 KNOWS_ALL = Agent("knows all", skill=1.0)
 ERRS_BY_HABIT = Agent("habit", habits=True)
 
