@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from hepm.evidence.decisions import FactName, IndexArray, Labels
+from hepm.evidence.decisions import BoolArray, FactName, IndexArray, Labels
 from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, cost_of_test, gains, limits
 from hepm.graph.rows import Float32Array
 from hepm.types import DATE, NOW
@@ -33,6 +33,7 @@ def with_comparisons(
     *,
     fewest: int,
     keep: Callable[[FactTest], bool],
+    parts: Sequence[IndexArray] = (),
 ) -> TestedRows:
     """These tests of N decisions, and the comparisons that tell their labels apart.
 
@@ -40,49 +41,56 @@ def with_comparisons(
         family_N: Of what repeats itself one decision with each label counts.
         fewest: Decisions of which one is true, and of which it is false.
         keep: Which numbers are wanted, as tests of one of them.
+        parts: The rows of parts of the decisions, in each of which comparisons are looked for; all if there are none.
     """
-    columns = _columns(known, fewest, keep)
-    once = np.unique(np.stack([family_N, label_N]), axis=1, return_index=True)[1]
-    label_N = label_N[once]
-    counted = {name: column_N[once] for name, column_N in columns.items()}
-    compared = sorted(_compared(counted, label_N, fewest), key=lambda one: -round(one[0], 6))
+    chosen: dict[FactTest, BoolArray] = {}
+    for rows in parts or [np.arange(len(label_N))]:
+        part = known.among(rows) if parts else known
+        numbers = _numbers(part, fewest, keep)
+        once = np.unique(np.stack([family_N, label_N])[:, rows], axis=1, return_index=True)[1]
+        columns = {name: part.column(number)[once] for name, number in numbers.items()}
+        for test in _chosen(columns, label_N[rows][once], fewest):
+            one_N, other_N = (known.column(numbers[name]) for name in test.names)
+            chosen[test] = one_N - other_N > test.above
+    new = [test for test in chosen if test not in found.tests]
+    return TestedRows((*found.tests, *new), np.column_stack([found.true_NF, *(chosen[test] for test in new)]))
+
+
+def _chosen(columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: int) -> Iterator[FactTest]:
+    """The comparisons that pay, at most `_MOST_TESTS`: the best of each pair."""
+    compared = sorted(_compared(columns, label_N, fewest), key=lambda one: -round(one[0], 6))
     cost = cost_of_test(len(compared) + 1, len(np.unique(label_N)))
-    chosen: dict[frozenset[FactName], FactTest] = {}  # the best of each pair
+    pairs: set[frozenset[FactName]] = set()
     for gain, test in compared:
-        if gain < cost or len(chosen) == _MOST_TESTS:
-            break
+        if gain < cost or len(pairs) == _MOST_TESTS:
+            return
         pair = frozenset(test.names)
-        if pair not in chosen and gain >= _MORE + _alone(test.names, counted, label_N):
-            chosen[pair] = test
-    columns_F = [found.true_NF]
-    for test in chosen.values():
-        one, other = test.names
-        columns_F.append((columns[one] - columns[other] > test.above)[:, None])
-    return TestedRows((*found.tests, *chosen.values()), np.hstack(columns_F))
+        if pair not in pairs and gain >= _MORE + _alone(test.names, columns, label_N):
+            pairs.add(pair)
+            yield test
 
 
-def _columns(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -> dict[FactName, Float32Array]:
-    """The numbers that are known before most decisions, NaN where they are not, shapes (N,).
+def _numbers(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -> dict[FactName, int]:
+    """The numbers that are known before most decisions.
 
     What has most values comes first: a sum is compared with the limit, not the limit with the sum.
     """
-    _, names, row_E, fact_E, value_E = known
-    known_F = np.bincount(fact_E, minlength=len(names))
-    columns: dict[FactName, Float32Array] = {}
+    known_F = np.bincount(known.fact_E, minlength=len(known.names))
+    values: dict[FactName, int] = {}
+    numbers: dict[FactName, int] = {}
     by_known: list[int] = np.argsort(-known_F, kind="stable").tolist()
     for number in by_known:
-        name = names[number]
-        if known_F[number] < 2 * fewest or len(columns) == _MOST_NUMBERS:
+        name = known.names[number]
+        if known_F[number] < 2 * fewest or len(numbers) == _MOST_NUMBERS:
             break
         # Of what the user says the largest number is compared, of calls none.
         comparable = not name.source.startswith("<") or name.fact == "#" or name.source == NOW
         if name.presence or not (comparable and keep(FactTest(*name, 0))):
             continue
-        of_fact = fact_E == number
-        if name.source == NOW or len(np.unique(value_E[of_fact])) >= _FEWEST_VALUES:
-            columns[name] = np.full(len(known.decisions), np.nan, dtype=np.float32)
-            columns[name][row_E[of_fact]] = value_E[of_fact]
-    return {name: columns[name] for name in sorted(columns, key=lambda name: -len(np.unique(columns[name])))}
+        distinct = len(np.unique(known.value_E[known.fact_E == number]))
+        if name.source == NOW or distinct >= _FEWEST_VALUES:
+            numbers[name], values[name] = number, distinct
+    return {name: numbers[name] for name in sorted(numbers, key=lambda name: -values[name])}
 
 
 def _compared(

@@ -353,6 +353,23 @@ class KnownFacts(NamedTuple):
             rows.append(np.full(known, row))
         return cls(decisions, numbers.names, np.concatenate(rows), np.concatenate(facts), np.concatenate(values))
 
+    def among(self, rows: IndexArray) -> KnownFacts:
+        """What was known before some of the decisions."""
+        row_N = np.full(len(self.decisions), -1)
+        row_N[rows] = np.arange(len(rows))
+        row_E = row_N[self.row_E]
+        kept_E = row_E >= 0
+        numbers: list[int] = rows.tolist()
+        decisions = [self.decisions[number] for number in numbers]
+        return KnownFacts(decisions, self.names, row_E[kept_E], self.fact_E[kept_E], self.value_E[kept_E])
+
+    def column(self, number: int) -> Float32Array:
+        """The value of a fact before each decision, NaN where it is not known, shape (N,)."""
+        column_N = np.full(len(self.decisions), np.nan, dtype=np.float32)
+        of_fact = self.fact_E == number
+        column_N[self.row_E[of_fact]] = self.value_E[of_fact]
+        return column_N
+
 
 class TestedRows(NamedTuple):
     """Of N decisions and F tests: which test is true of which decision, shape (N, F)."""

@@ -68,6 +68,35 @@ def test_how_long_ago_something_was_is_compared_with_the_time_of_the_system_prom
     assert (first.tool, "days after bought of order" in first.reason) == (tool, True)
 
 
+def mail(number: int, chance: random.Random, *, is_claim: bool) -> dict[str, int]:
+    """Numbers of which many pairs tell a claim from a letter."""
+    sum = chance.randrange(100, 900)
+    sign = 1 if is_claim else -1
+    return {"sum": sum, **{key: sum + sign * chance.randrange(1, 90) for key in ("fee", "tax", "net", "due")}}
+
+
+@pytest.mark.parametrize(("limit", "tool"), [(950, "pay"), (50, "cap")])
+def test_a_comparison_that_decides_for_one_kind_of_request_is_found_among_many_that_tell_the_kinds_apart(
+    tmp_path: Path, limit: int, tool: str
+) -> None:
+    runs: list[Trajectory] = []
+    for number in range(400):
+        chance = random.Random(number)
+        is_claim, numbers = number % 4 == 0, mail(number, chance, is_claim=number % 4 == 0)
+        most = chance.randrange(100, 900)
+        over = numbers["sum"] > most
+        forgets = is_claim and over and chance.random() < 0.5
+        last = ("cap" if over and not forgets else "pay") if is_claim else "file"
+        runs.append(
+            told(f"m{number}", ("mail", numbers), ("policy", {"limit": most}), (last, "ok"), success=not forgets)
+        )
+    chance = random.Random(-1)
+    now = told("now", ("mail", mail(0, chance, is_claim=True)), ("policy", {"limit": limit}), ("none", "ok")).turns[:-1]
+    with filled(tmp_path, runs) as memory:
+        first = memory.suggest(after="policy", state=agent_state(now).state())[0]
+    assert (first.tool, "limit of policy" in first.reason) == (tool, True)
+
+
 def test_numbers_that_decide_nothing_are_not_compared(tmp_path: Path) -> None:
     runs = [
         claim(number, sum=number * 37 % 900, limit=number * 53 % 700, capped=number % 2 == 0) for number in range(90)
