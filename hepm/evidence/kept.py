@@ -29,7 +29,7 @@ from hepm.evidence.rules import RunsOf, ToolRule
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 15
+FORMAT: Final = 16
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 
 

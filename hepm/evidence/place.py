@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -58,6 +59,8 @@ _FEWEST_IN_LEAF: Final = 2
 _FEWEST_IN_SMALL: Final = 3
 _FEWEST_DRAWN: Final = 6  # decisions below which a tree is grown from all
 _SHARE: Final = 150  # of n decisions, a test is true and false of at least n / 150
+FEWEST_USUAL: Final = 5
+"""Runs by which the best call of a place is known."""
 RARE_LABEL: Final = 3
 """Decisions with one label, below which it is put together with others."""
 # How often a family is drawn for a tree, by the cumulative probabilities of a Poisson distribution with mean 1.
@@ -107,6 +110,11 @@ class Nodes:
             node_NT = np.where(test_NT >= 0, self.after_M2[node_NT, answer_NT], node_NT)
         return node_NT
 
+    def rows_of_leaves(self, true_NF: BoolArray) -> list[IndexArray]:
+        """The decisions that end in each leaf of the first tree."""
+        leaf_N = self.leaves(true_NF, 1)[:, 0]
+        return [np.flatnonzero(leaf_N == leaf) for leaf in np.unique(leaf_N)]
+
     def path(self, true_F: BoolArray) -> tuple[list[int], int]:
         """The tests that the first tree asks with these answers, and where it ends."""
         asked: list[int] = []
@@ -118,20 +126,33 @@ class Nodes:
         return asked, node
 
 
+def bounds(worked: float, tried: float, base: float) -> tuple[float, float]:
+    """What a call achieves less and plus one standard error, in [0, 1]; one of value `base` is added to the counts."""
+    mean = (worked + base) / (tried + 1)
+    error = sqrt(mean * (1 - mean) / (tried + 2))
+    return max(mean - error, 0.0), min(mean + error, 1.0)
+
+
 class Counted(NamedTuple):
     """Runs that called a tool in some decisions.
 
     Attributes:
         tried: How many runs made them, and how many of these succeeded: `won`.
+        cleared: The same, and of failed runs the part that other calls explain (see `hepm.evidence.values`).
     """
 
     tried: int
     won: int
+    cleared: float = 0.0
 
     @property
     def failed(self) -> int:
         """The runs that failed."""
         return self.tried - self.won
+
+    def bounds(self, usual: float) -> tuple[float, float]:
+        """What they achieve as far as they are cleared, less and plus one standard error, if one more is as usual."""
+        return bounds(self.cleared, self.tried, usual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,10 +241,11 @@ class PlaceEvidence:
         tool_U, row_U = tool_C[first_C], row_C[first_C]
         tried_K = np.bincount(tool_U, minlength=len(self.tools))
         won_K = np.bincount(tool_U, self.value_N[row_U] == 1, len(self.tools)).astype(np.intp)
+        cleared_K = np.bincount(tool_U, self.cleared_N[row_U], len(self.tools))
         by_tool: dict[ToolName, Counted] = {}
-        for tool, tried, won in zip(self.tools, tried_K.tolist(), won_K.tolist(), strict=True):
-            if tried:
-                by_tool[tool] = Counted(tried, won)
+        for tool, *counts in zip(self.tools, tried_K.tolist(), won_K.tolist(), cleared_K.tolist(), strict=True):
+            if counts[0]:
+                by_tool[tool] = Counted(*counts)
         return by_tool
 
     @cached_property
@@ -236,9 +258,16 @@ class PlaceEvidence:
         """The same of all decisions."""
         return self.counted(np.ones(len(self.run_N), dtype=np.bool_))
 
+    @cached_property
+    def usual(self) -> float:
+        """What the best call in a leaf of the small tree achieves, by its lower bound; at least what runs do here."""
+        base = float(self.cleared_N.mean())
+        known = (counted for ways in self.by_leaf.values() for counted in ways.values())
+        return max((counted.bounds(base)[0] for counted in known if counted.tried >= FEWEST_USUAL), default=base)
+
     def prepare(self) -> None:
         """Compute what the first request at this place would wait for."""
-        _ = self.forest.steps, self._outcome_3C, self._first_K, self.by_leaf, self.everywhere
+        _ = self.forest.steps, self._outcome_3C, self._first_K, self.usual, self.everywhere
 
     @cached_property
     def calls(self) -> tuple[IndexArray, IndexArray]:
@@ -313,6 +342,9 @@ def grow(
     found = best_tests(found, label_N)
     found = with_comparisons(found, known, label_N, instance_N, fewest=fewest, keep=is_of_place)
     found = with_wordings(found, known, label_N, instance_N)
+    # What decides for requests of one kind tells little where all kinds meet.
+    parts = grow_small(found.true_NF, label_N).rows_of_leaves(found.true_NF)
+    found = with_comparisons(found, known, label_N, instance_N, fewest=2, keep=is_of_place, parts=parts)
     drawn_NT = _drawn(families.tolist())[family_N]
     drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
     forest = _grow_forest(found.true_NF, label_N, 2 * len(tools), drawn_NT)

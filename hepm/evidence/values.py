@@ -13,13 +13,12 @@ failure is charged is worth less. At first, a call is the likelier to be wrong t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from hepm.evidence.decisions import BoolArray, CallPlace, Decision, FloatArray, IndexArray
-from hepm.evidence.place import PlaceEvidence, Places, RowsAt
+from hepm.evidence.place import PlaceEvidence, Places, RowsAt, bounds
 from hepm.graph.rows import Float32Array
 from hepm.types import ToolName
 
@@ -69,8 +68,7 @@ class Way(NamedTuple):
     @property
     def bounds(self) -> tuple[float, float]:
         """The same less and plus one standard error, in [0, 1]."""
-        error = sqrt(self.mean * (1 - self.mean) / (self.tried + 2))
-        return max(self.mean - error, 0.0), min(self.mean + error, 1.0)
+        return bounds(self.worked, self.tried, self.base)
 
 
 def effective(weight_XN: Float32Array) -> Float32Array:

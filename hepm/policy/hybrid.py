@@ -47,6 +47,10 @@ FEWEST_WORKED: Final = 1.2
 """and successes with the way that did better;"""
 FEWEST_COUNTED: Final = 2
 """as many decisions of each at least, since these are what a warning says."""
+FEWEST_FAILING: Final = 4
+"""Failures under the same conditions, by which a tool is warned of though no single way is known to work,"""
+FAILING: Final = 0.5
+"""if all others together do better, and it may achieve so small a part of what the best call at the place does."""
 OUTSTANDING: Final = 0.55
 """Part of the successes that no warning is of, from which on a fork speaks for a tool,"""
 RIVALLED: Final = 0.65
@@ -143,8 +147,7 @@ def spoken(
         allows: Whether the agent can call a tool.
         works: Share of calls that still work, of tools that have begun to fail.
     """
-    ways = _tried(found)
-    warned, instead = _warned(ways, found, allows)
+    warned, instead, likely = _fork(found, allows)
     if not floors.chance:
         return Spoken(_shares(found.rank), warned, instead)
     silence = _foreseen(found)
@@ -153,13 +156,10 @@ def spoken(
     avoided = {way.tool for way in warned}
     # What stands out in like situations may be called again.
     again = situation.again - found.counted.keys()
-    if instead is not None and instead.tool not in again and allows(instead.tool):
-        left = sum(way.worked for way in ways if way.tool not in avoided)
-        likely, seen = min(instead.worked / left, instead.mean), instead is found.ways.get(instead.tool)
-        if not seen:
-            likely *= ELSEWHERE
-        if seen or likely >= floors.chance:
-            return Spoken({instead.tool: likely}, warned, instead, fork=True)
+    callable_now = instead is not None and instead.tool not in again and allows(instead.tool)
+    # What worked in other situations only is no more likely than `ELSEWHERE`.
+    if instead is not None and callable_now and (likely > ELSEWHERE or likely >= floors.chance):
+        return Spoken({instead.tool: likely}, warned, instead, fork=True)
     if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
         return Spoken({}, warned, instead, silence="done")
     named, silence = _named(found, situation, chance, floors, avoided, works or {})
@@ -232,7 +232,15 @@ def _achieved(tool: ToolName, found: Findings) -> float:
     if way is None:
         return 1.0
     usual = REACHED * found.ceiling
-    return min((way.cleared + usual) / (way.tried + 1) / usual, 1.0)
+    return min((way.cleared + usual) / (way.tried + 1) / usual, _reach(tool, found) / REACHED, 1.0)
+
+
+def _reach(tool: ToolName, found: Findings) -> float:
+    """The most that a tool may achieve under these conditions, as a part of what the best one at this place does."""
+    counted = found.counted.get(tool)
+    if found.place is None or counted is None or not found.place.usual:
+        return 1.0
+    return counted.bounds(found.place.usual)[1] / found.place.usual
 
 
 def _shares(rank: Scores) -> Scores:
@@ -241,33 +249,78 @@ def _shares(rank: Scores) -> Scores:
     return {tool: score / total for tool, score in rank.items()}
 
 
-def _warned(ways: Sequence[Way], found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way], Way | None]:
-    """The ways whose upper bound lies below the lower bound of the best one; and that one, if it stands out."""
+def _fork(found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way], Way | None, float]:
+    """The ways that clearly fail, or clearly more than the best one; and the one that stands out, with its chance."""
+    ways = _tried(found)
     best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
-    if best is None or best.worked < FEWEST_WORKED:
-        return [], None
-    worse: list[Way] = []
-    for way in ways:
-        if way is best or way.failed < FEWEST_FAILED or way.bounds[1] >= best.bounds[0]:
-            continue
-        counted = found.counted.get(way.tool, Counted(FEWEST_COUNTED, 0))
-        if counted.failed < FEWEST_COUNTED:
-            continue
-        if way.tried < best.tried and counted.won >= max(FEWEST_COUNTED, SOMETIMES * counted.tried):
-            continue
-        worse.append(way)
-    rivals, needed = 0.0, OUTSTANDING
-    for way in ways:
-        if way is not best and way not in worse:
-            rivals += way.worked
-            if way.tool in found.counted and found.counted[way.tool].won >= FEWEST_COUNTED:
-                needed = RIVALLED
+    if best is not None and best.worked < FEWEST_WORKED:
+        best = None
+    worse = [way for way in ways if way is not best and (_fails(way.tool, found) or _is_worse(way, best, found))]
     worse.sort(key=lambda way: (-way.failed, way.tool))
     warned = [way for way in worse if allows(way.tool)][:MOST_WARNINGS]
-    stands_out = best.worked / (best.worked + rivals) >= needed and best.bounds[0] >= PROMISING
-    if warned and stands_out and _is_borne_out(best.tool, found):
-        return warned, best
-    return warned, None
+    if not warned:
+        return [], None, 0.0
+    left = [way for way in ways if way not in worse]
+    if any(_fails(way.tool, found) for way in warned):
+        instead, likely = _best_counted(found, {way.tool for way in warned})
+        if instead is not None:
+            return warned, instead, likely
+    if best is None or not _is_borne_out(best.tool, found):
+        return warned, None, 0.0
+    needed = OUTSTANDING
+    for way in left:
+        if way is not best and found.counted.get(way.tool, Counted(0, 0)).won >= FEWEST_COUNTED:
+            needed = RIVALLED
+    share = best.worked / sum(way.worked for way in left)
+    if share < needed or best.bounds[0] < PROMISING:
+        return warned, None, 0.0
+    seen = best is found.ways.get(best.tool)
+    return warned, best, min(share, best.mean) * (1.0 if seen else ELSEWHERE)
+
+
+def _best_counted(found: Findings, avoided: Set[ToolName]) -> tuple[Way | None, float]:
+    """The way that stands out among the decisions under these conditions alone, with its chance."""
+    ways: list[Way] = []
+    for tool, counted in found.counted.items():
+        if tool not in avoided and not _fails(tool, found):
+            ways.append(Way(tool, counted.won, counted.failed, counted.cleared, found.base))
+    best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
+    if best is None or best.worked < FEWEST_COUNTED or best.bounds[0] < PROMISING:
+        return None, 0.0
+    share = best.worked / sum(way.worked for way in ways)
+    if share < (FITTING if best.worked == FEWEST_COUNTED else OUTSTANDING):
+        return None, 0.0
+    return best, min(share, best.mean)
+
+
+def _fails(tool: ToolName, found: Findings) -> bool:
+    """Whether a tool mostly fails under these conditions, while the others together clearly do better."""
+    counted = found.counted.get(tool)
+    if counted is None or not found.conditions or counted.failed < FEWEST_FAILING or _works_at_times(counted):
+        return False
+    others = Counted(0, 0)
+    for other in found.counted.values():
+        if other is not counted:
+            others = Counted(others.tried + other.tried, others.won + other.won, others.cleared + other.cleared)
+    # Where all calls fail, the request may be too hard.
+    if others.won < FEWEST_COUNTED or counted.bounds(found.base)[1] >= others.bounds(found.base)[0]:
+        return False
+    return _reach(tool, found) < FAILING
+
+
+def _works_at_times(counted: Counted) -> bool:
+    """Whether a call that fails mostly worked in some runs: it may be right where nothing known says so."""
+    return counted.won >= max(FEWEST_COUNTED, SOMETIMES * counted.tried)
+
+
+def _is_worse(way: Way, best: Way | None, found: Findings) -> bool:
+    """Whether the upper bound of a way lies below the lower bound of the best one, if one is known to work."""
+    if best is None:
+        return False
+    counted = found.counted.get(way.tool, Counted(FEWEST_COUNTED, 0))
+    if way.failed < FEWEST_FAILED or counted.failed < FEWEST_COUNTED or way.bounds[1] >= best.bounds[0]:
+        return False
+    return way.tried >= best.tried or not _works_at_times(counted)
 
 
 def _is_borne_out(tool: ToolName, found: Findings) -> bool:

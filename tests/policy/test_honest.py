@@ -68,6 +68,18 @@ def test_a_rare_call_that_sometimes_works_is_not_warned_of(tmp_path: Path, worke
         assert [way.tool for way in after_look(memory).warnings] == warned
 
 
+@pytest.mark.parametrize(("others_work", "warned"), [(True, ["mend"]), (False, [])])
+def test_a_call_that_fails_is_warned_of_where_others_work_though_no_single_one_is_known_to(
+    tmp_path: Path, others_work: bool, warned: Sequence[str]
+) -> None:
+    runs = told_apart(500) + runs_of(0, "mend", lost=12)
+    for n, tool in enumerate(("swap", "send", "sell")):
+        runs += runs_of(100 * (n + 1), tool, won=int(others_work), lost=int(not others_work))
+    with filled(tmp_path, runs) as memory:
+        found = after_look(memory)
+    assert [(one.tool, one.instead) for one in found.warnings] == [(tool, "") for tool in warned]
+
+
 def test_what_stands_out_beside_a_call_that_fails_is_named_though_it_was_called_before(tmp_path: Path) -> None:
     runs = told_apart(500)
     for n in range(40):
