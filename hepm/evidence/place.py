@@ -260,7 +260,7 @@ class PlaceEvidence:
 
     @cached_property
     def usual(self) -> float:
-        """What the best call in any leaf of the small tree achieves, by its lower bound; if all are rare, what runs do."""
+        """What the best call in any leaf of the small tree achieves, by its lower bound; if all are rare, the mean."""
         base = float(self.cleared_N.mean())
         known = (counted for ways in self.by_leaf.values() for counted in ways.values())
         return max((counted.bounds(base)[0] for counted in known if counted.tried >= FEWEST_USUAL), default=base)
