@@ -342,7 +342,7 @@ def grow(
     found = best_tests(found, label_N)
     found = with_comparisons(found, known, label_N, instance_N, fewest=fewest, keep=is_of_place)
     found = with_wordings(found, known, label_N, instance_N)
-    # What decides for requests of one kind tells little where all kinds meet.
+    # What decides for requests of one kind says little where all kinds meet.
     parts = grow_small(found.true_NF, label_N).rows_of_leaves(found.true_NF)
     found = with_comparisons(found, known, label_N, instance_N, fewest=2, keep=is_of_place, parts=parts)
     drawn_NT = _drawn(families.tolist())[family_N]

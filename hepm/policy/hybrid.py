@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -156,9 +156,9 @@ def spoken(
     avoided = {way.tool for way in warned}
     # What stands out in like situations may be called again.
     again = situation.again - found.counted.keys()
-    callable_now = instead is not None and instead.tool not in again and allows(instead.tool)
     # What worked in other situations only is no more likely than `ELSEWHERE`.
-    if instead is not None and callable_now and (likely > ELSEWHERE or likely >= floors.chance):
+    is_likely = likely > ELSEWHERE or likely >= floors.chance
+    if instead is not None and is_likely and instead.tool not in again and allows(instead.tool):
         return Spoken({instead.tool: likely}, warned, instead, fork=True)
     if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
         return Spoken({}, warned, instead, silence="done")
@@ -252,17 +252,18 @@ def _shares(rank: Scores) -> Scores:
 def _fork(found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way], Way | None, float]:
     """The ways that clearly fail, or clearly more than the best one; and the one that stands out, with its chance."""
     ways = _tried(found)
-    best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
+    failing = {tool for tool in found.counted if _fails(tool, found)}
+    best = _best(way for way in ways if way.tool not in failing)
     if best is not None and best.worked < FEWEST_WORKED:
         best = None
-    worse = [way for way in ways if way is not best and (_fails(way.tool, found) or _is_worse(way, best, found))]
+    worse = [way for way in ways if way.tool in failing or _is_worse(way, best, found)]
     worse.sort(key=lambda way: (-way.failed, way.tool))
     warned = [way for way in worse if allows(way.tool)][:MOST_WARNINGS]
     if not warned:
         return [], None, 0.0
     left = [way for way in ways if way not in worse]
-    if any(_fails(way.tool, found) for way in warned):
-        instead, likely = _best_counted(found, {way.tool for way in warned})
+    if any(way.tool in failing for way in warned):
+        instead, likely = _best_counted(found, failing | {way.tool for way in warned})
         if instead is not None:
             return warned, instead, likely
     if best is None or not _is_borne_out(best.tool, found):
@@ -278,13 +279,18 @@ def _fork(found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way
     return warned, best, min(share, best.mean) * (1.0 if seen else ELSEWHERE)
 
 
+def _best(ways: Iterable[Way]) -> Way | None:
+    """The way with the highest lower bound; None without any."""
+    return max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
+
+
 def _best_counted(found: Findings, avoided: Set[ToolName]) -> tuple[Way | None, float]:
     """The way that stands out among the decisions under these conditions alone, with its chance."""
     ways: list[Way] = []
     for tool, counted in found.counted.items():
-        if tool not in avoided and not _fails(tool, found):
+        if tool not in avoided:
             ways.append(Way(tool, counted.won, counted.failed, counted.cleared, found.base))
-    best = max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
+    best = _best(ways)
     if best is None or best.worked < FEWEST_COUNTED or best.bounds[0] < PROMISING:
         return None, 0.0
     share = best.worked / sum(way.worked for way in ways)
@@ -314,8 +320,8 @@ def _works_at_times(counted: Counted) -> bool:
 
 
 def _is_worse(way: Way, best: Way | None, found: Findings) -> bool:
-    """Whether the upper bound of a way lies below the lower bound of the best one, if one is known to work."""
-    if best is None:
+    """Whether the upper bound of a way lies below the lower bound of the best other one, if one is known to work."""
+    if best is None or way is best:
         return False
     counted = found.counted.get(way.tool, Counted(FEWEST_COUNTED, 0))
     if way.failed < FEWEST_FAILED or counted.failed < FEWEST_COUNTED or way.bounds[1] >= best.bounds[0]:
