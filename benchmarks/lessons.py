@@ -39,7 +39,7 @@ from hepm.evals.baselines import Hint, Training
 from hepm.evals.domains import Domain, DomainRun, Event, by_family, by_run, domains_of
 from hepm.evals.methods import find_methods
 from hepm.evals.metrics import Bootstrap, DivergencePoint, find_divergences, interval
-from hepm.experience.comparison import distill
+from hepm.experience.comparison import compare_runs
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.moment import Moment
 from hepm.experience.prompt import TurnState
@@ -110,7 +110,7 @@ class Place:
 
 def distinct(runs: Iterable[Trajectory]) -> list[Experience]:
     """What runs of one task taught, each thing once."""
-    return list({lesson.id: lesson for lesson in distill(list(runs))}.values())
+    return list({one.experience.id: one.experience for one in compare_runs(runs)}.values())
 
 
 # Search: lessons of one's own kind

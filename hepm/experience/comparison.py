@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from operator import eq
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import Conditions
-from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
+from hepm.experience.credit import credit, key_turns
 from hepm.experience.lessons import EXTRACTIVE, FORMER, Experience
 from hepm.experience.transcript import (
     Move,
@@ -158,14 +158,12 @@ class RunComparison:
     experience: Experience
 
 
-def compare_runs(
-    runs: Sequence[Trajectory], methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO
-) -> list[RunComparison]:
+def compare_runs(runs: Iterable[Trajectory], equalised: Collection[str] = ()) -> list[RunComparison]:
     """The labelled runs in which the agent had a turn, by id, each compared with the others.
 
     Args:
         runs: Those of one task.
-        methods: How turns are credited, by environment; reward-to-go for others.
+        equalised: Environments in which all turns are credited alike.
     """
     # By id, so that equal runs give equal lessons in whatever order they are read.
     by_id = sorted(runs, key=lambda run: run.id)
@@ -180,8 +178,8 @@ def compare_runs(
         ways[won].append([move.tools for move in compared[-1]])
     found: list[RunComparison] = []
     for (run, moves), of_run in zip(labelled, compared, strict=True):
-        method = methods.get(run.environment, "r2g")
-        found.append(_compared(run, moves, of_run, ways[not _won(run)], method))
+        credits = credit([turn.reward for turn in run.turns if turn.is_step], equalised=run.environment in equalised)
+        found.append(_compared(run, moves, of_run, ways[not _won(run)], credits))
     return found
 
 
@@ -194,12 +192,11 @@ def _compared(
     moves: Sequence[Move],
     compared: Sequence[Move],
     others: Sequence[ToolSequence],
-    method: CreditMethod,
+    credits: Sequence[float],
 ) -> RunComparison:
     """With its contrast to others, and the moves that counted most: by credit, and where the run left the others."""
     well, reward = _won(run), reward_of(run.outcome) or 0.0
     contrast = contrast_of([move.tools for move in compared], others)
-    credits = credit([turn.reward for turn in run.turns if turn.is_step], method)
     pivotal = None
     if contrast and contrast.decides and compared:
         # A run that ended where others went on has no move there: its last one counts.
@@ -236,11 +233,6 @@ def _tools(moves: Iterable[Move], contrast: RunDivergence | None, keys: Iterable
         named = [sorted(tools) for tools in (contrast.own, contrast.theirs, contrast.after)]
     named += [[call.name for call in move.calls] for move in keys]
     return tuple(dict.fromkeys(chain.from_iterable(named)))[:_TOOLS]
-
-
-def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
-    """What each labelled run of one task taught (see `compare_runs`)."""
-    return [comparison.experience for comparison in compare_runs(runs, methods)]
 
 
 def _outcome(run: Trajectory, moves: Iterable[Move]) -> str:

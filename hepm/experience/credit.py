@@ -6,28 +6,25 @@ Reward-to-go is G_t = r_t + γ G_{t+1}, as in UserRL (arXiv:2509.19736), on whic
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
-CreditMethod: TypeAlias = Literal["r2g", "equalised"]
-
-BY_REWARD_TO_GO: Final[Mapping[str, CreditMethod]] = {}
-"""Methods by environment; reward-to-go where an environment is not named."""
 GAMMA: Final = 0.8
 """γ, discount of a reward per turn (PRIME, table 2)."""
 KEY_TURNS: Final = 3
 """K, how many turns are highlighted (PRIME, table 2)."""
 
 
-def credit(rewards: Sequence[float | None], method: CreditMethod = "r2g") -> tuple[float, ...]:
-    """The credit of each turn from the rewards of all.
-
-    *r2g*: G_t = r_t + γ G_{t+1}. *equalised*: 1 for every turn, as where only the last turn has a reward: discounting
-    that would credit the last turns most, and the paper wants "early pivotal decisions" (appendix D).
+def credit(rewards: Sequence[float | None], *, equalised: bool = False) -> tuple[float, ...]:
+    """The credit of each turn from the rewards of all: G_t = r_t + γ G_{t+1}.
 
     A reward of None adds nothing.
+
+    Args:
+        equalised: 1 for every turn, as where only the last turn has a reward: discounting that would credit the last
+            turns most, and the paper wants "early pivotal decisions" (appendix D).
     """
-    if method == "equalised" or not any(rewards[:-1]):
+    if equalised or not any(rewards[:-1]):
         return (1.0,) * len(rewards)
     # From the end: each turn has a share of all that comes after it.
     ahead = 0.0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from hepm.errors import BudgetSpentError, LlmError
 from hepm.experience.comparison import compare_runs
-from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
-from hepm.experience.lessons import EXTRACTIVE, Ids, Lesson
+from hepm.experience.lessons import EXTRACTIVE, Experience, Lesson
 from hepm.graph.lessons.rows import Kind, LessonRow
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import batches
@@ -17,32 +17,24 @@ from hepm.graph.rows import batches
 if TYPE_CHECKING:
     from hepm.experience.model_distiller import ModelDistiller
 
-_STORED_AT_ONCE: Final = 64  # tasks, or runs that a model answered
-
-
-class Distilled(NamedTuple):
-    """What some runs taught; why others failed, by run; and how many were left out as the budget was spent."""
-
-    lessons: tuple[Lesson, ...] = ()
-    runs: Ids = ()
-    failed: tuple[tuple[str, str], ...] = ()
-    unasked: int = 0
+_STORED_AT_ONCE: Final = 64  # runs
 
 
 @dataclass(frozen=True)
 class ExtractiveDistiller:
-    """Makes experiences without a model; `methods` say how turns are credited, by environment."""
+    """Makes experiences without a model; in `equalised` environments all turns are credited alike."""
 
-    methods: Mapping[str, CreditMethod] = field(default_factory=lambda: BY_REWARD_TO_GO)
+    equalised: Collection[str] = ()
     kind: Kind = "experience"
     name: str = EXTRACTIVE
 
-    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
-        """What the wanted runs of the tasks taught, task by task."""
+    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[tuple[str, Experience]]:
+        """What each wanted run of the tasks taught, by its id."""
         for task in tasks:
             # Others of the task are there for comparison. A run without a label waits for it.
-            compared = [one for one in compare_runs(task.runs, self.methods) if one.run.id in task.wanted]
-            yield Distilled(tuple([one.experience for one in compared]), tuple([one.run.id for one in compared]))
+            for one in compare_runs(task.runs, self.equalised):
+                if one.run.id in task.wanted:
+                    yield one.run.id, one.experience
 
 
 Distiller: TypeAlias = "ExtractiveDistiller | ModelDistiller"
@@ -105,25 +97,29 @@ def distill_into(
     step = f"{distiller.kind}/{distiller.name}"
     report = DistillReport()
     for batch in batches(distiller.distill(bank.tasks(step, namespace=namespace)), _STORED_AT_ONCE):
-        lessons = [lesson for distilled in batch for lesson in distilled.lessons]
-        done = {run for distilled in batch for run in distilled.runs}
-        failed = tuple([run for distilled in batch for run in distilled.failed])
-        unasked = sum(distilled.unasked for distilled in batch)
-        stored = _store(bank, lessons, match, namespace)
-        report += DistillReport(runs=len(done) + len(failed), failed=failed, unasked=unasked) + stored
+        lessons: dict[str, Lesson] = {}
+        for run, taught in batch:
+            if isinstance(taught, BudgetSpentError):
+                report += DistillReport(unasked=1)
+            elif isinstance(taught, LlmError):
+                report += DistillReport(runs=1, failed=((run, str(taught)),))
+            else:
+                lessons[run] = taught
+        stored = _store(bank, lessons.values(), match, namespace)
+        report += replace(stored, runs=len(lessons))
         # Stored, then marked: a crash between the two distills runs again, and loses none.
-        bank.mark_done(step, done - dict(stored.failed).keys(), namespace=namespace)
+        bank.mark_done(step, lessons.keys() - dict(stored.failed), namespace=namespace)
         if on_progress is not None:
             on_progress(report)
     return report
 
 
-def _store(bank: LessonBank, lessons: Sequence[Lesson], match: Match | None, namespace: str) -> DistillReport:
+def _store(bank: LessonBank, taught: Collection[Lesson], match: Match | None, namespace: str) -> DistillReport:
     """Store lessons, those that say the same as one."""
-    if not lessons:
+    if not taught:
         return DistillReport()
     known = bank.lessons(namespace)
-    lessons = sorted(lessons, key=lambda lesson: (-len(lesson.sources), lesson.run_ids, lesson.id))
+    lessons = sorted(taught, key=lambda lesson: (-len(lesson.sources), lesson.run_ids, lesson.id))
     fresh: dict[str, Lesson] = {}  # the first of each new wording
     for lesson in lessons:
         if known.get(lesson.id) is None:

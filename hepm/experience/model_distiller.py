@@ -8,15 +8,13 @@ model reads once what does not hold, and then the run is reported. Other triples
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
 from itertools import product
 from typing import Final, TypeAlias
 
-from hepm.errors import BudgetSpentError, LlmError
+from hepm.errors import LlmError
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
-from hepm.experience.credit import CreditMethod
-from hepm.experience.distilling import Distilled
 from hepm.experience.lesson_bank import TaskRuns
 from hepm.experience.lessons import COUNTED_ALONE, Lesson, Principle
 from hepm.experience.transcript import Move, plain, situation_text, within
@@ -96,34 +94,35 @@ class ModelDistiller:
     With a `StoreLedger(..., "run")` nothing is paid for twice, and an answer is forgotten with its run.
 
     Attributes:
-        methods: How turns are credited, by environment; reward-to-go for others.
+        equalised: Environments in which all turns are credited alike.
     """
 
     client: Client
     kind: Kind
     concurrency: int = 4
-    methods: Mapping[str, CreditMethod] = field(default_factory=dict[str, CreditMethod])
+    equalised: Collection[str] = ()
 
     @property
     def name(self) -> str:
         """The model's name."""
         return self.client.endpoint.model
 
-    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
-        """What each wanted run taught, as the answers come; EndpointRefusedError if the model refuses every request."""
+    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[tuple[str, Lesson | LlmError]]:
+        """What each wanted run taught, by its id, or why that is unknown, as the answers come.
+
+        Raises:
+            EndpointRefusedError: the model refuses every request.
+        """
         for comparison, answer in self.client.ask_all(self._questions(tasks), concurrency=self.concurrency):
-            run = comparison.run.id
-            if isinstance(answer, BudgetSpentError):
-                yield Distilled(unasked=1)
-            elif isinstance(answer, LlmError):
-                yield Distilled(failed=((run, str(answer)),))
-            else:
-                yield Distilled((_lesson(comparison, answer, self.name),), (run,))
+            taught = answer
+            if not isinstance(taught, LlmError):
+                taught = _lesson(comparison, taught, self.name)
+            yield comparison.run.id, taught
 
     def _questions(self, tasks: Iterable[TaskRuns]) -> Iterator[tuple[RunComparison, Question[Written]]]:
         """One question a run; runs in which the agent had no turn are left out."""
         for task in tasks:
-            for comparison in compare_runs(task.runs, self.methods):
+            for comparison in compare_runs(task.runs, self.equalised):
                 if comparison.run.id in task.wanted:
                     yield comparison, _question(comparison, self.kind)
 

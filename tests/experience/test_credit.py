@@ -50,7 +50,7 @@ def test_the_snowman_of_figure_6() -> None:
 
 def test_figures_7_and_9_are_equalised_and_their_key_turns_the_first_three() -> None:
     for given_rewards in ((0.5, 0.6, 0.7, 0.3, 0.76), (0.4, 0.7, 0.7, 0.4, 0.83)):
-        assert key_turns(credit(given_rewards, "equalised")) == (0, 1, 2)
+        assert key_turns(credit(given_rewards, equalised=True)) == (0, 1, 2)
 
 
 def test_recorded_rewards_of_turns_choose_the_key_moves_of_a_run() -> None:

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.comparison import distill
+from hepm.experience.comparison import compare_runs
 from hepm.experience.lessons import Experience
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 from tests.runs import trajectory
+
+
+def distill(runs: Iterable[Trajectory]) -> list[Experience]:
+    return [compared.experience for compared in compare_runs(runs)]
 
 
 def good(name: str, *turns: str) -> Trajectory:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hepm import ToolCall, Trajectory, Turn
-from hepm.experience.comparison import compare_runs, distill
+from hepm.experience.comparison import compare_runs
 from hepm.experience.distilling import DistillReport, distill_into
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Experience, Principle
@@ -80,7 +80,7 @@ def test_the_words_are_the_models_and_zone_stage_conditions_and_tools_are_counte
     remember(bank, *runs)
     assert run(bank, open_client()) == DistillReport(runs=2, new=2)
     found = {one.sources[0].run: one for one in experiences(bank)}
-    for counted in distill(runs):
+    for counted in [compared.experience for compared in compare_runs(runs)]:
         made = found[counted.sources[0].run]
         assert (made.zone, made.stage, made.reward, made.tools) == (
             counted.zone, counted.stage, counted.reward, counted.tools,

@@ -10,7 +10,7 @@ import pytest
 from hepm import Trajectory
 from hepm.errors import InputError
 from hepm.experience.conditions import Conditions
-from hepm.experience.distilling import Distilled, DistillReport
+from hepm.experience.distilling import DistillReport
 from hepm.experience.lesson_bank import LessonBank, StoreLedger, TaskRuns
 from hepm.experience.lessons import Principle
 from hepm.experience.matching import ModelJudge, Pair, judge_literally
@@ -37,22 +37,20 @@ class Scripted:
     def __init__(self, told: Mapping[str, str]) -> None:
         self._told = told
 
-    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
+    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[tuple[str, Principle]]:
         for task in tasks:
-            wanted = sorted(task.wanted)
             rewards = {run.id: run.outcome.reward for run in task.runs}
-            lessons = [
-                Principle(
-                    "cautionary" if self._told[run].startswith("-") else "guiding",
-                    self._told[run].removeprefix("-"),
-                    sources=(Source(run, rewards[run]),),
-                    conditions=Conditions((task.runs[0].environment,)),
-                    distilled_by=self.name,
+            for run in sorted(task.wanted.intersection(self._told)):
+                yield (
+                    run,
+                    Principle(
+                        "cautionary" if self._told[run].startswith("-") else "guiding",
+                        self._told[run].removeprefix("-"),
+                        sources=(Source(run, rewards[run]),),
+                        conditions=Conditions((task.runs[0].environment,)),
+                        distilled_by=self.name,
+                    ),
                 )
-                for run in wanted
-                if run in self._told
-            ]
-            yield Distilled(tuple(lessons), tuple(wanted))
 
 
 class Heard:
@@ -148,9 +146,10 @@ def used(bank: LessonBank, lesson: str, successes: int, failures: int) -> None:
 class Sourceless(Scripted):
     """Distills one sentence that names no run."""
 
-    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[Distilled]:
+    def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[tuple[str, Principle]]:
         for task in tasks:
-            yield Distilled((Principle("guiding", "Look before you buy."),), tuple(task.wanted))
+            for run in task.wanted:
+                yield run, Principle("guiding", "Look before you buy.")
 
 
 def test_a_lesson_that_names_no_run_is_stored_once(bank: LessonBank) -> None:

@@ -30,7 +30,7 @@ from hepm.lab.bench.folder import Ended, Key
 from hepm.lab.bench.models import Model
 from hepm.lab.bench.play import Bench
 from hepm.lab.environments import place_of
-from hepm.lab.environments.published import CREDIT
+from hepm.lab.environments.published import EQUALISED
 from hepm.lab.evolution import ITERATIONS, Evolution
 from hepm.lab.rl.rewards import count_actions
 from hepm.llm import Client
@@ -220,14 +220,14 @@ class Exploration(Bench):
         memory, namespace = self.memory, self.memory.namespace
         if distiller is None:
             if not self.arm.tagged:
-                memory.experiences.distill(namespace=namespace, distiller=ExtractiveDistiller(CREDIT))
+                memory.experiences.distill(namespace=namespace, distiller=ExtractiveDistiller(EQUALISED))
             memory.principles.distill(namespace=namespace)
             return
         reports: list[DistillReport] = []
         if not self.arm.tagged:
-            writer = ModelDistiller(distiller, "experience", methods=CREDIT)
+            writer = ModelDistiller(distiller, "experience", equalised=EQUALISED)
             reports.append(memory.experiences.distill(namespace=namespace, distiller=writer))
-        writer, judge = ModelDistiller(distiller, "principle", methods=CREDIT), ModelJudge(distiller)
+        writer, judge = ModelDistiller(distiller, "principle", equalised=EQUALISED), ModelJudge(distiller)
         reports.append(memory.principles.distill(namespace=namespace, distiller=writer, judge=judge))
         if any(report.unasked for report in reports):
             raise BudgetSpentError("the budget is spent, and runs wait to be distilled: repeat the command.")

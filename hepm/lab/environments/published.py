@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hepm.experience.credit import CreditMethod
 from hepm.lab.environments.packages import Package
 from hepm.lab.environments.worker import PlayedWorkerEnvironment, WorkerEnvironment
 
@@ -74,8 +73,8 @@ BENCHMARKS: Final[Mapping[str, tuple[Package, Sequence[str]]]] = {
 }
 """What each needs, and its parts: a model plays the user of "…user", and of UserRL's gyms but "function"."""
 
-CREDIT: Final[Mapping[str, CreditMethod]] = {"userrl-intention": "equalised", "userrl-travel": "equalised"}
-"""How turns are credited, by gym: equally where information is gathered in parallel (PRIME, appendix D)."""
+EQUALISED: Final = frozenset({"userrl-intention", "userrl-travel"})
+"""Gyms whose turns are credited alike: information is gathered there in parallel (PRIME, appendix D)."""
 
 
 def published(benchmark: str, part: str, source: str = "") -> WorkerEnvironment:

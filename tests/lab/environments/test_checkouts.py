@@ -291,7 +291,7 @@ def test_the_gyms_of_userrl_have_its_published_splits_and_prompts_and_one_librar
     assert {(task.request, task.system) for task in tasks} == {("I think of a word.", "Use the tool.")}
     assert [task.split for task in tasks].count("test") == 14
     assert place_of(userrl, tasks[4]) == "userrl-turtle" == find_environment("userrl-turtle", "x").name
-    assert published.CREDIT.keys() >= {"userrl-travel", "userrl-intention"}
+    assert {"userrl-travel", "userrl-intention"} == published.EQUALISED
     assert isinstance(userrl, PlayedUser)
     assert not isinstance(find_environment("userrl-function", "x"), PlayedUser)
 

@@ -11,7 +11,7 @@ from hepm.experience.comparison import compare_runs
 from hepm.experience.credit import credit, key_turns
 from hepm.experience.zones import stage_of, zone_of
 from hepm.lab.environments import Task, find_environment
-from hepm.lab.environments.published import CREDIT
+from hepm.lab.environments.published import EQUALISED
 
 
 def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_and_aligned_in_both(memory: Memory):
@@ -22,7 +22,7 @@ def test_a_run_credited_turn_by_turn_as_in_figure_6_is_tagged_with_two_stages_an
     ]
     words = "I lost my sister, and in the following spring she was found"
     run = Trajectory("r", (Turn("user", words), *turns), Outcome(1.0), environment="turtle")
-    (found,) = compare_runs([run], CREDIT)
+    (found,) = compare_runs([run], EQUALISED)
     assert sorted(move.turn for move in found.keys) == [1, 2, 3]
     assert found.experience.stage == "exploration → verification"
     memory.ingest([run])
@@ -54,13 +54,13 @@ def test_the_travel_run_of_figure_7_is_golden_and_a_success_and_credited_by_hand
     rewards = (0.5, 0.6, 0.7, 0.3, 0.0)
     # From the end: 0; .3; .7 + .8 * .3 = .94; .6 + .8 * .94 = 1.352; .5 + .8 * 1.352 = 1.5816.
     assert credit(rewards) == pytest.approx([1.5816, 1.352, 0.94, 0.3, 0.0])
-    assert [turn + 1 for turn in key_turns(credit(rewards, "equalised"))] == [1, 2, 3]
+    assert [turn + 1 for turn in key_turns(credit(rewards, equalised=True))] == [1, 2, 3]
     outcome = Outcome(0.76).graded()
     assert outcome.success is True
     assert zone_of(0.76, succeeded=outcome.success) == "golden"
     tools = ("action", "action", "action", "search", "finish")
     turns = [Turn("assistant", "", (ToolCall(tool),), r) for tool, r in zip(tools, rewards, strict=True)]
     run = Trajectory("r", (Turn("user", "a trip"), *turns), Outcome(0.76), environment="userrl-travel")
-    (found,) = compare_runs([run], CREDIT)
+    (found,) = compare_runs([run], EQUALISED)
     assert [move.turn for move in found.keys] == [1, 2, 3]
     assert (found.well, found.experience.stage) == (True, "exploration")
