@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hepm.evidence.decisions import CALLED, FactName
 from hepm.evidence.facts import FactTest
 from hepm.experience.transcript import place_in_words
-from hepm.types import SAID, START, USER, Facts, ToolName
+from hepm.types import SAID, START, Facts, ToolName
 
 _PLAIN: Final = re.compile(r"[\w<>.-]+")
 _NAME: Final = r'"(?:[^"\\]|\\.)*"|(?!").+?'
@@ -39,14 +39,13 @@ class FactCondition(NamedTuple):
     true: bool = True
 
     def holds(self, known: Facts) -> bool:
-        """Whether it is met; what is denied must be known: a number, who the user is, what a called tool returned."""
+        """Whether it is met; what is denied must be known: a number, what a called tool returned."""
         if self.true:
             return self.test.holds(known)
-        missing = self.test.source == USER and USER not in known
         for name in self.test.names:
-            if name.source != CALLED and not name.presence:
-                missing = missing or name.fact not in known.get(name.source, {})
-        return not (missing or self.test.is_unknown(known) or self.test.holds(known))
+            if name.source != CALLED and not name.presence and name.fact not in known.get(name.source, {}):
+                return False
+        return not (self.test.is_unknown(known) or self.test.holds(known))
 
     def __str__(self) -> str:
         """In words: "get_order says status is shipped"."""
@@ -123,11 +122,6 @@ class Conditions:
         if not (set(after) or {START}).issuperset(self.after):
             return False
         return all(fact.holds(known) for fact in self.facts)
-
-    def allow_project(self, project: str) -> bool:
-        """Whether it may hold in a project: a lesson of one project is not for another; "" allows all."""
-        projects = [text for text in self.preconditions if text.startswith(IN_PROJECT)]
-        return not project or not projects or f"{IN_PROJECT}{project}" in projects
 
     @property
     def when(self) -> str:

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Final
 
 from hepm.evidence.rules import ToolRule
+from hepm.evidence.upkeep import live_evidence
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.distilling import DistillReport
 from hepm.experience.lesson_bank import LessonBank
@@ -52,7 +53,8 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     """
     # Before the runs are read: what comes while they are counted is counted next time.
     labelled = _labelled(bank, namespace)
-    known, taught, stale = _count(bank, bank.rules(namespace, anew=anew), namespace)
+    rules = live_evidence(bank.mirror.namespace(namespace)).rules(anew=anew)
+    known, taught, stale = _count(bank, rules, namespace)
     change = LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED))
     bank.change(change, namespace=namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
@@ -63,7 +65,7 @@ def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namesp
     """The live and pending principles as `learn_by_counting` would leave them, in order of arrival; it stores nothing.
 
     Args:
-        rules: Of runs of any task, as they are counted now.
+        rules: As they are counted now.
     """
     known, taught, stale = _count(bank, rules, namespace)
     principles: list[StoredLesson] = []
@@ -80,7 +82,9 @@ def _count(
     bank: LessonBank, rules: Iterable[ToolRule], namespace: str
 ) -> tuple[dict[str, StoredLesson], dict[str, LessonRow], set[str]]:
     """By id, the stored principles and what the runs teach; and of the former those that they no longer teach."""
-    costly = sorted(rules, key=lambda rule: -rule.lost.number)[:MOST_RULES]
+    # What is of one task alone is no lesson.
+    of_all = [rule for rule in rules if not rule.family]
+    costly = sorted(of_all, key=lambda rule: -rule.lost.number)[:MOST_RULES]
     recipes = recipes_by_project(runs_to_count(bank, namespace))
     counted = chain(recipes, _as_recorded(next_tools(costly), bank, namespace))
     taught = {principle.id: principle.row() for principle in counted}

@@ -12,8 +12,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError
-from hepm.evidence.rules import ToolRule
-from hepm.evidence.upkeep import live_evidence
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import allows
 from hepm.experience.lessons import EXTRACTIVE, HAND, lesson_key
@@ -65,7 +63,7 @@ class LessonBank:
 
     def read_by(self, token: str) -> LessonBank:
         """The bank as a session of a token reads it: without what the runs of another token alone taught."""
-        return LessonBank(self.store, self.mirror, self.embedder, self.agreed_embedder, self.review, token)
+        return replace(self, token=token)
 
     def is_readable(self, lesson: StoredLesson, known: LessonMirror) -> bool:
         """Whether who reads it gets a lesson of a namespace (see `LessonMirror.told_to`)."""
@@ -86,11 +84,6 @@ class LessonBank:
     def lessons(self, namespace: str) -> LessonMirror:
         """The lessons of a namespace in memory."""
         return self.mirror.lessons(namespace)
-
-    def rules(self, namespace: str, *, anew: bool = True) -> builtins.list[ToolRule]:
-        """What worked and what failed where, in runs of any task (see `hepm.evidence.upkeep.LiveEvidence.rules`)."""
-        rules = live_evidence(self.mirror.namespace(namespace)).rules(anew=anew)
-        return [rule for rule in rules if not rule.family]
 
     def list(self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False) -> StoredLessons:
         """Lessons of a kind in order of arrival."""
@@ -156,10 +149,6 @@ class LessonBank:
             return self.store.lessons.forget_user(user, namespace=namespace)
         finally:
             self.mirror.catch_up(defer=True)
-
-    def vectors(self, texts: Sequence[str]) -> Float32Array:
-        """One unit vector per text, shape (N, D)."""
-        return self.embedder().embed(texts)
 
     def search(
         self,

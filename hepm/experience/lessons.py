@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, cast
 
 from hepm.experience.conditions import ALWAYS, Conditions
 from hepm.graph.delta import state_key
@@ -48,6 +48,7 @@ class Taught:
             was right (see `hepm.evidence.rules.RunsOf`), or of a recipe, how many succeeded; 0 if that was not counted.
     """
 
+    stored_as: ClassVar[Kind]
     sources: tuple[Source, ...] = ()
     tools: tuple[ToolName, ...] = ()
     triples: tuple[Triple, ...] = ()  # experiences have none
@@ -112,33 +113,32 @@ class Taught:
             return self.sentence
         return f"{when[0].upper()}{when[1:]}: {self.sentence}"
 
-    def _row(self, kind: Kind, text: str, own: Sequence[str]) -> LessonRow:
-        """The row that stores keep; `own` are the fields that are properties, apart from the conditions."""
-        properties = {name: getattr(self, name) for name in own} | self.conditions.record
-        return LessonRow(
-            kind,
-            self.id,
-            text,
-            properties,
-            sources=self.sources,
-            tools=self.tools,
-            parents=self.parents,
-            triples=self.triples,
-        )
+    def row(self) -> LessonRow:
+        """The row that stores keep."""
+        properties = {name: getattr(self, name) for name in _PROPERTIES[self.stored_as]} | self.conditions.record
+        columns = {name: getattr(self, name) for name in ("id", "text", *_COLUMNS)}
+        return LessonRow(self.stored_as, properties=properties, **columns)
+
+    @classmethod
+    def of(cls, row: LessonRow) -> Self:
+        """The lesson in a row."""
+        record = cast("dict[str, Any]", row.properties)
+        fields = {name: record[name] for name in _PROPERTIES[cls.stored_as]}
+        fields |= {name: getattr(row, name) for name in _COLUMNS}
+        if cls.stored_as == "principle":
+            fields["text"] = row.text
+        return cls(**fields, conditions=Conditions.read(record))
 
 
-def _read(row: LessonRow, own: Sequence[str]) -> dict[str, Any]:
-    """The fields of a lesson that a row keeps."""
-    record = cast("dict[str, Any]", row.properties)
-    shared = {name: getattr(row, name) for name in ("sources", "tools", "parents", "triples")}
-    return {**shared, **{name: record[name] for name in own}, "conditions": Conditions.read(record)}
-
-
-_OF_EXPERIENCE: Final = (
-    "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
-    "worked",
-)  # fmt: skip
-_OF_PRINCIPLE: Final = ("kind", "distilled_by", "tried", "worked")
+_COLUMNS: Final = ("sources", "tools", "parents", "triples")
+_PROPERTIES: Final[Mapping[Kind, Sequence[str]]] = {
+    "experience": (
+        "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
+        "worked",
+    ),
+    "principle": ("kind", "distilled_by", "tried", "worked"),
+}  # fmt: skip
+"""What rows keep of a lesson in columns of their own, and as properties, apart from its conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,7 @@ class Experience(Taught):
         generation: 0 for a distilled one; otherwise one more than the maximum of its parents.
     """
 
+    stored_as = "experience"
     situation: str
     action: str
     outcome: str
@@ -186,20 +187,12 @@ class Experience(Taught):
         """The one or two stages of its tag."""
         return tuple(cast("list[Stage]", self.stage.split(" → ")))
 
-    def row(self) -> LessonRow:
-        """The row that stores keep."""
-        return self._row("experience", self.text, _OF_EXPERIENCE)
-
-    @classmethod
-    def of(cls, row: LessonRow) -> Experience:
-        """The experience in a row."""
-        return cls(**_read(row, _OF_EXPERIENCE))
-
 
 @dataclass(frozen=True, slots=True)
 class Principle(Taught):
     """A rule in one sentence, also as triples (EvolveR 3.2.1): guiding from successes, cautionary from failures."""
 
+    stored_as = "principle"
     kind: PrincipleKind
     text: str
 
@@ -217,15 +210,6 @@ class Principle(Taught):
     def warns(self) -> bool:
         """Whether it is cautionary."""
         return self.kind == "cautionary"
-
-    def row(self) -> LessonRow:
-        """The row that stores keep."""
-        return self._row("principle", self.text, _OF_PRINCIPLE)
-
-    @classmethod
-    def of(cls, row: LessonRow) -> Principle:
-        """The principle in a row."""
-        return cls(text=row.text, **_read(row, _OF_PRINCIPLE))
 
 
 Lesson: TypeAlias = Principle | Experience

@@ -155,7 +155,7 @@ class Matcher:
             if row.kind == "principle" and not row.is_retired and row.id not in new_ids and stored.vector is not None:
                 known.append(Principle.of(row))
                 vectors.append(stored.vector)
-        vectors_KD = np.stack([*vectors, *self.bank.vectors([principle.text for principle in fresh])])
+        vectors_KD = np.stack([*vectors, *self.bank.embedder().embed([principle.text for principle in fresh])])
         tasks = [self._tasks(principle) for principle in (*known, *fresh)]
         candidates: list[tuple[Principle, list[Principle]]] = []
         for principle in fresh:

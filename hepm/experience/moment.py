@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from hepm.evidence.decisions import ENDED, facts_of_calls
 from hepm.evidence.rules import lower_bound
-from hepm.experience.conditions import Conditions, allows
+from hepm.experience.conditions import IN_PROJECT, Conditions, allows
 from hepm.experience.lessons import EXTRACTIVE, Experience, Lesson, Principle, is_recipe
 from hepm.experience.transcript import listed, plain
 from hepm.graph.delta import flags_of
@@ -133,7 +133,10 @@ class Moment:
 
     def is_in(self, conditions: Conditions) -> bool:
         """Whether it is in an environment and a project that conditions allow."""
-        return allows(conditions.environments, self.environment) and conditions.allow_project(self.project)
+        projects = [text for text in conditions.preconditions if text.startswith(IN_PROJECT)]
+        if projects and self.project and f"{IN_PROJECT}{self.project}" not in projects:
+            return False
+        return allows(conditions.environments, self.environment)
 
     def concerns(self, lesson: Experience) -> bool:
         """Whether an experience may be about what comes next: it names a tool of the last turn, or the start."""
@@ -178,11 +181,6 @@ class Moment:
         return first not in worse
 
     @cached_property
-    def _after(self) -> frozenset[ToolName]:
-        """The tools of the last turn by the names that memory has them under."""
-        return frozenset(map(self.names.own, self.after))
-
-    @cached_property
     def _known(self) -> Facts:
         """What is known now, with the calls made; tools by the names that memory has them under."""
         own, state = self.names.own, self.state
@@ -203,7 +201,8 @@ class Moment:
             of_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
             if lesson.for_people or (self.state.failed and not of_errors):
                 return False
-        return lesson.conditions.holds(self._known, self._after, environment=self.environment)
+        after = set(map(self.names.own, self.after))
+        return lesson.conditions.holds(self._known, after, environment=self.environment)
 
     def lines(self, found: Iterable[Lesson], suggestions: Suggestions) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.
@@ -226,10 +225,8 @@ class Moment:
 
     def best(self, principles: Iterable[Principle], k: int) -> list[Principle]:
         """The k principles that runs bear out best, guiding ones first; of one advice the surest."""
-
         # Ties end with the text: the order does not depend on the order of the store.
-        ranked = sorted(principles, key=lambda one: (one.warns, -len(one.sources), one.text))
-        ranked.sort(key=_sureness, reverse=True)
+        ranked = sorted(principles, key=lambda one: (-_sureness(one), one.warns, -len(one.sources), one.text))
         by_advice: dict[Advice, Principle] = {}
         for principle in ranked:
             by_advice.setdefault(self.advice_of(principle), principle)

@@ -149,13 +149,10 @@ class Principles:
         where = {"namespace": namespace, "environment": environment}
         similar = self.search(query, k=k, floor=floor, **where)
         now = agent_state(turns)
-        last = [tool for tool in now.last if tool != START]
-        of_last = self.at(last, state=now.state(), history=now.history, k=k, **where)
+        of_last = self.at(now.last, state=now.state(), history=now.history, k=k, **where)
         # Those about the last tools fill what similar ones leave of k.
-        found = {principle.id: principle for principle in similar}
-        for principle in of_last:
-            found.setdefault(principle.id, principle)
-        return list(found.values())[:k]
+        known = {principle.id for principle in similar}
+        return [*similar, *(principle for principle in of_last if principle.id not in known)][:k]
 
     def at(
         self,
@@ -215,12 +212,7 @@ class Principles:
             if here.is_in(principle.conditions) and self.bank.is_readable(stored, known):
                 yield principle
 
-    def prune(
-        self,
-        *,
-        namespace: str = DEFAULT_NAMESPACE,
-        below: float | None = None,
-    ) -> list[FoundPrinciple]:
+    def prune(self, *, namespace: str = DEFAULT_NAMESPACE, below: float | None = None) -> list[FoundPrinciple]:
         """Retire principles with a low score; worst first, ties by id. `revive` undoes it.
 
         Args:

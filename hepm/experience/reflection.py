@@ -174,7 +174,7 @@ def recalled(bank: LessonBank, lines: Sequence[str], context: str, k: int) -> li
     queries = list(filter(str.strip, parts))
     if not queries:
         return []
-    vectors_ND = bank.vectors([*queries, *texts])
+    vectors_ND = bank.embedder().embed([*queries, *texts])
     # A line counts by its nearest part of the context.
     cosines_L = (vectors_ND[len(queries) :] @ vectors_ND[: len(queries)].T).max(axis=1)
     ranked = sorted(range(len(lines)), key=lambda number: -float(cosines_L[number]))

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from hepm.graph.delta import Names
 from hepm.ingest.transitions import AgentState
-from hepm.text import CUT, on_one_line
+from hepm.text import CUT, cut_off, on_one_line
 from hepm.types import SUMMARY_TOOL, StateSummary, ToolCall, ToolName, Trajectory
 
 Tools: TypeAlias = frozenset[ToolName]
@@ -55,9 +55,7 @@ def moves_of(run: Trajectory) -> list[Move]:
         if turn.role != "user":
             calls = tuple(call for call in turn.ran if call.name != SUMMARY_TOOL)
         if calls:
-            before: Names = ()
-            if moves:
-                before = tuple(dict.fromkeys(now.last))
+            before = now.last if moves else ()
             # `now` lacks this turn: what the agent knew when it decided.
             moves.append(Move(max(turns, 1), calls, before, now.state()))
         now.add(turn)
@@ -67,10 +65,7 @@ def moves_of(run: Trajectory) -> list[Move]:
 def plain(text: str, limit: int) -> str:
     """A text on one line, without control characters, cut to a length."""
     # Cut before and after: escapes are longer than what they stand for, and a text may have megabytes.
-    line = on_one_line(" ".join(text[: 8 * limit].split()))
-    if len(text) <= 8 * limit and len(line) <= limit:
-        return line
-    return line[: limit - 1].rstrip() + CUT
+    return cut_off(on_one_line(" ".join(text[: 8 * limit].split())), limit)
 
 
 def within(parts: Sequence[str], marks: Collection[int], room: int) -> str:

@@ -132,8 +132,7 @@ def report_of(
     by_day = store.outcomes_by_day(namespace=namespace)
     forks = forks_of(rules, store, namespace=namespace, runs=labelled)
     rows, twice = lost_at(forks)
-    of_all = [rule for rule in rules if not rule.family]
-    principles = principles_as_counted(bank, of_all, namespace=namespace)
+    principles = principles_as_counted(bank, rules, namespace=namespace)
     lessons = lessons_for_file(bank, namespace=namespace, principles=principles).lessons
     forks = tuple([replace(fork, line=_line_about(fork, lessons)) for fork in forks])
     about_forks = [fork.line for fork in forks if fork.line]

@@ -55,9 +55,14 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield opened
 
 
+def rules_in(memory: Memory) -> list[ToolRule]:
+    """Those of all tasks."""
+    return [rule for rule in memory.evidence().rules() if not rule.family]
+
+
 def rules_for(memory: Memory, tool: str) -> list[ToolRule]:
     """The rules that advise a tool."""
-    return [rule for rule in memory.lessons.rules("default") if rule.better == tool]
+    return [rule for rule in rules_in(memory) if rule.better == tool]
 
 
 def worked(rule: ToolRule, tool: str) -> tuple[int, int]:
@@ -108,7 +113,7 @@ def test_a_tool_is_warned_of_after_several_failures_where_another_one_works(
     tmp_path: Path, failures: int, warned: bool
 ) -> None:
     with filled(tmp_path, [trajectory(f"bad {n}", "look", "drop", success=False) for n in range(failures)]) as memory:
-        assert memory.lessons.rules("default") == []
+        assert rules_in(memory) == []
         memory.ingest(trajectory(f"good {n}", "look", "buy") for n in range(6))
         assert any("drop" in rule.worse for rule in rules_for(memory, "buy")) == warned
 
@@ -142,7 +147,7 @@ def test_calls_that_runs_issue_together_are_advised_once(tmp_path: Path) -> None
     runs = [trajectory(f"well {n}", "look", "heat+light", "close", goal=f"warm room {n}") for n in range(12)]
     runs += [trajectory(f"lost {n}", "look", "shout", success=False, goal=f"warm room {n + 50}") for n in range(8)]
     with filled(tmp_path, runs) as memory:
-        rules = [rule for rule in memory.lessons.rules("default") if rule.place.tool == "look"]
+        rules = [rule for rule in rules_in(memory) if rule.place.tool == "look"]
     assert [(rule.better, rule.worse) for rule in rules] == [("heat", ("shout",))]
 
 
@@ -152,7 +157,7 @@ def test_failures_of_the_same_call_give_a_rule_its_condition(tmp_path: Path) -> 
         memory.ingest(checked(number, "deploy", success=False) for number in range(8))
         memory.ingest(checked(number, "deploy", tool="wait", success=True) for number in range(6))
         assert told_of_restart(memory) == "When check says cause is memory, call restart."
-        (rule,) = (rule for rule in memory.lessons.rules("default") if "restart" in rule.worse)
+        (rule,) = (rule for rule in rules_in(memory) if "restart" in rule.worse)
         assert (rule.better, worked(rule, "wait"), worked(rule, "restart")) == ("wait", (6, 6), (0, 8))
         assert rule.lost.number == 8
 
@@ -406,7 +411,7 @@ def room_run(number: int, *, task: str = "") -> Trajectory:
 @pytest.mark.parametrize("task", ["", "heating"])
 def test_what_decides_is_found_also_where_all_runs_are_of_one_task(tmp_path: Path, task: str) -> None:
     with filled(tmp_path, [room_run(number, task=task) for number in range(150)]) as memory:
-        (rule,) = (rule for rule in memory.lessons.rules("default") if "send_technician" in rule.worse)
+        (rule,) = (rule for rule in rules_in(memory) if "send_technician" in rule.worse)
     assert (rule.better, [test.fact for test, _ in rule.conditions]) == ("move_guest", ["remarks~refurbishment"])
 
 
@@ -430,14 +435,14 @@ def test_what_failed_in_runs_of_one_task_alone_is_no_rule_for_all(tmp_path: Path
         name, task = f"l{number}", f"hard {number % tasks}"
         runs.append(told(name, ("look", "done"), ("sing", "ok"), success=False, task=task))
     with filled(tmp_path, runs) as memory:
-        against = [rule.worse for rule in memory.lessons.rules("default") if "sing" in rule.worse and not rule.family]
+        against = [rule.worse for rule in rules_in(memory) if "sing" in rule.worse and not rule.family]
     assert bool(against) is (tasks == 3)
 
 
 def rules_at(folder: Path, runs: Iterable[Trajectory], place: str) -> list[ToolRule]:
     """The rules of some runs about what follows a call."""
     with filled(folder, runs) as memory:
-        return [rule for rule in memory.lessons.rules("default") if rule.place.tool == place]
+        return [rule for rule in rules_in(memory) if rule.place.tool == place]
 
 
 def support_run(name: str, goal: str, *calls: str, success: bool = True, **said: object) -> Trajectory:
