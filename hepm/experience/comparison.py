@@ -228,11 +228,12 @@ def _compared(
 
 def _tools(moves: Iterable[Move], contrast: RunDivergence | None, keys: Iterable[Move]) -> Names:
     """Those of the contrast, else all, then those of the key moves."""
-    named = [sorted(move.tools) for move in moves]
+    first = [move.tools for move in moves]
     if contrast and contrast.decides:
-        named = [sorted(tools) for tools in (contrast.own, contrast.theirs, contrast.after)]
-    named += [[call.name for call in move.calls] for move in keys]
-    return tuple(dict.fromkeys(chain.from_iterable(named)))[:_TOOLS]
+        first = [contrast.own, contrast.theirs, contrast.after]
+    calls = chain.from_iterable(move.calls for move in keys)
+    named = [*chain.from_iterable(map(sorted, first)), *(call.name for call in calls)]
+    return tuple(dict.fromkeys(named))[:_TOOLS]
 
 
 def _outcome(run: Trajectory, moves: Iterable[Move]) -> str:

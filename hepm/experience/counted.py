@@ -131,7 +131,11 @@ def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
         behind += chain.from_iterable(rule.runs[tool].failed[:_SOURCES] for tool in worse)
         counted = rule.runs[rule.better or worse[0]]
         better = list(filter(None, (rule.better,)))
-        yield advising(better, worse, _conditions_of(rule), behind, tried=counted.called, worked=len(counted.worked))
+        # What the user says comes first; words that were in the same requests are left out.
+        tests = sorted(rule.conditions, key=lambda condition: condition[0].source != SAID)
+        facts = tuple([FactCondition(test._replace(others=()), true) for test, true in tests])
+        conditions = Conditions(after=(rule.place.tool,), facts=facts)
+        yield advising(better, worse, conditions, behind, tried=counted.called, worked=len(counted.worked))
 
 
 def advising(
@@ -174,10 +178,3 @@ def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: s
         conditions = replace(principle.conditions, environments=() if "" in environments else environments)
         recorded.append(replace(principle, sources=sources, conditions=conditions))
     return recorded
-
-
-def _conditions_of(rule: ToolRule) -> Conditions:
-    # What the user says comes first; words that were in the same requests are left out.
-    tests = sorted(rule.conditions, key=lambda condition: condition[0].source != SAID)
-    facts = [FactCondition(test._replace(others=()), true) for test, true in tests]
-    return Conditions(after=(rule.place.tool,), facts=tuple(facts))

@@ -74,8 +74,8 @@ class Experiences:
         on_progress: Progress | None = None,
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, by default without a model (see `distill_into`)."""
-        chosen = distiller or ExtractiveDistiller()
-        return distill_into(self.bank, chosen, namespace=namespace, on_progress=on_progress)
+        distiller = distiller or ExtractiveDistiller()
+        return distill_into(self.bank, distiller, namespace=namespace, on_progress=on_progress)
 
     def search(
         self,

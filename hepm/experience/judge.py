@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import attrgetter
 from typing import Final
 
 from hepm.errors import BudgetSpentError, LlmError
@@ -51,19 +53,13 @@ class OutcomeJudge:
             EndpointRefusedError: the model refuses every request.
             BudgetSpentError: the budget has no room for the next run.
         """
-        spent: BudgetSpentError | None = None
-
-        def questions() -> Iterator[tuple[Trajectory, Question[str]]]:
-            for run in runs:
-                if spent is not None:
-                    return
-                if run.steps:
-                    yield run, _question(run)
-
-        for run, answer in self.client.ask_all(questions(), concurrency=self.concurrency):
+        spent: list[BudgetSpentError] = []
+        # Once it is spent, no further run is read; the answers under way still come, and are paid for.
+        asked = filter(attrgetter("steps"), takewhile(lambda run: not spent, runs))
+        questions = ((run, _question(run)) for run in asked)
+        for run, answer in self.client.ask_all(questions, concurrency=self.concurrency):
             if isinstance(answer, BudgetSpentError):
-                # No further question is read; the answers under way still come, and are paid for.
-                spent = answer
+                spent.append(answer)
             elif isinstance(answer, LlmError):
                 yield RunVerdict(run, None, self.name, str(answer))
             else:
@@ -73,8 +69,8 @@ class OutcomeJudge:
                 if word is not None:
                     success = word[1].lower() == "yes"
                 yield RunVerdict(run, success, self.name)
-        if spent is not None:
-            raise spent
+        if spent:
+            raise spent[0]
 
 
 def _question(run: Trajectory) -> Question[str]:

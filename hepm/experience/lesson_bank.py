@@ -203,7 +203,7 @@ class LessonBank:
 
     def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """Whether stored runs succeeded, by id; None without a label. Others are left out."""
-        stored = self.store.find_known(list(dict.fromkeys(runs)), namespace=namespace)
+        stored = self.store.find_known(runs, namespace=namespace)
         return {run: known.success for run, known in stored.items()}
 
     # Runs to learn from
@@ -231,8 +231,7 @@ class LessonBank:
     def mark_done(self, step: str, runs: Iterable[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Record that a step has seen runs."""
         answers = [Answer(f"{step}\n{run}", step, run, "", "") for run in runs]
-        if answers:
-            self.store.lessons.put_answers(answers, namespace=namespace)
+        self.store.lessons.put_answers(answers, namespace=namespace)
 
 
 Subject: TypeAlias = Literal["run", "user", "lesson"]

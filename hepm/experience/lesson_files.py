@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Self
 from hepm.errors import InputError
 from hepm.evidence.rules import FAILED
 from hepm.experience.comparison import says_nothing
-from hepm.experience.conditions import ALWAYS, Conditions, read_facts
+from hepm.experience.conditions import Conditions, read_facts
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, listed_lessons, read_lesson
 from hepm.experience.principles import let_down
@@ -130,8 +130,7 @@ class Claim(NamedTuple):
     @classmethod
     def of(cls, row: LessonRow) -> Self | None:
         """Of a lesson; None if it makes none."""
-        conditions = Conditions.read(row.properties) if row.kind == "principle" else ALWAYS
-        calls = list(next_calls(row.triples))
+        conditions, calls = Conditions.read(row.properties), list(next_calls(row.triples))
         if not conditions.after or not calls:
             return None
         better = tuple(call.tool for call in calls if call.advised)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import product
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from hepm.errors import LlmError
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
@@ -53,9 +53,6 @@ class WrittenExperience:
     lesson: str
     preconditions: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        check_words(situation=self.situation, action=self.action, lesson=self.lesson)
-
 
 @dataclass(frozen=True, slots=True)
 class WrittenTriple:
@@ -73,17 +70,14 @@ class WrittenPrinciple:
     principle: str
     triples: tuple[WrittenTriple, ...]
 
-    def __post_init__(self) -> None:
-        check_words(principle=self.principle)
-
 
 Written: TypeAlias = WrittenExperience | WrittenPrinciple
 
 
-def check_words(**parts: str) -> None:
-    """Check that no part of an answer is empty; the message of the ValueError is for the model."""
-    for name, text in parts.items():
-        if not text.strip():
+def check_words(written: Any) -> None:
+    """Check that no text of an answer is empty, but an outcome; the message of the ValueError is for the model."""
+    for name, text in asdict(written).items():
+        if name != "outcome" and isinstance(text, str) and not text.strip():
             raise ValueError(f"{name} is empty")
 
 
@@ -138,6 +132,7 @@ def _question(comparison: RunComparison, kind: Kind) -> Question[Written]:
 
     def check(written: Written) -> None:
         """Raise a ValueError with what does not hold in the run: the model reads it once, and answers again."""
+        check_words(written)
         if isinstance(written, WrittenPrinciple):
             check_triples(_triples(written), comparison)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, groupby, takewhile
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -90,7 +90,7 @@ class Prompt:
     items: tuple[Item, ...] = ()
     hint: str = ""
     left_out: Ids = ()
-    suggestions: Suggestions = field(default_factory=Suggestions)
+    suggestions: Suggestions = _NOTHING
 
     @property
     def stable(self) -> str:
@@ -200,8 +200,6 @@ class TurnState(NamedTuple):
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
     """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
     last = next((turn.ran for turn in reversed(turns) if turn.ran), ())
-    if not any(call.error for call in last):
-        return None
     calls = [call for turn in turns for call in turn.ran]
     for call in last:
         same = [one.error for one in calls if (one.name, one.arguments) == (call.name, call.arguments)]
@@ -264,8 +262,7 @@ def recollect(
         )
         found += [one.experience for one in experiences]
     # None of the lines repeats the suggestion that is shown.
-    for line in here.lines(found, suggestions if options.suggestions else _NOTHING):
-        items.append(lesson_item(line))
+    items += map(lesson_item, here.lines(found, suggestions if options.suggestions else _NOTHING))
     return items
 
 

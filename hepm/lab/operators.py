@@ -75,9 +75,6 @@ class RewordedExperience:
     lesson: str
     preconditions: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        check_words(situation=self.situation, action=self.action, lesson=self.lesson)
-
 
 _FORM: Final = (
     "Give situation (when it applies: what the user wants, and which tools were called before), action (how to go "
@@ -118,7 +115,7 @@ def question(
             outcome = "succeeded" if success else "failed"
             lines.append(f"A run with it that {outcome} called: {quoted(called, _PART_CHARS)}.")
     messages = prompt_of(f"{_REVISE} {_TASKS[operator]} {_FORM}", "\n".join(lines))
-    return Question("evolve", subject, messages, RewordedExperience, temperature=temperature)
+    return Question("evolve", subject, messages, RewordedExperience, temperature=temperature, check=check_words)
 
 
 def _described(parent: Member) -> Iterator[str]:
