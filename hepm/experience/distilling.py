@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from hepm.errors import BudgetSpentError, LlmError
-from hepm.experience.comparison import compare_runs
+from hepm.experience.comparison import RunComparison, compare_runs
 from hepm.experience.lesson_bank import LessonBank, TaskRuns
 from hepm.experience.lessons import EXTRACTIVE, Experience, Lesson
 from hepm.graph.lessons.rows import Kind, LessonRow
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 _STORED_AT_ONCE: Final = 64  # runs
 
 
+def comparisons(tasks: Iterable[TaskRuns], equalised: Collection[str]) -> Iterator[RunComparison]:
+    """The wanted runs of tasks, compared with all of their task. One without a label waits for it."""
+    for task in tasks:
+        for compared in compare_runs(task.runs, equalised):
+            if compared.run.id in task.wanted:
+                yield compared
+
+
 @dataclass(frozen=True)
 class ExtractiveDistiller:
     """Makes experiences without a model; in `equalised` environments all turns are credited alike."""
@@ -30,11 +38,8 @@ class ExtractiveDistiller:
 
     def distill(self, tasks: Iterable[TaskRuns]) -> Iterator[tuple[str, Experience]]:
         """What each wanted run of the tasks taught, by its id."""
-        for task in tasks:
-            # Others of the task are there for comparison. A run without a label waits for it.
-            for one in compare_runs(task.runs, self.equalised):
-                if one.run.id in task.wanted:
-                    yield one.run.id, one.experience
+        for compared in comparisons(tasks, self.equalised):
+            yield compared.run.id, compared.experience
 
 
 Distiller: TypeAlias = "ExtractiveDistiller | ModelDistiller"

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
 from hepm.experience.conditions import ALWAYS, Conditions
 from hepm.graph.delta import state_key
@@ -17,12 +17,12 @@ from hepm.types import ToolName
 Zone: TypeAlias = Literal["golden", "warning", "preference"]
 Stage: TypeAlias = Literal["exploration", "verification", "completion"]
 PrincipleKind: TypeAlias = Literal["guiding", "cautionary"]
+ZONES: Final = get_args(Zone)
+STAGES: Final = get_args(Stage)
 
-ZONES: Final[tuple[Zone, ...]] = ("golden", "warning", "preference")
 Ids: TypeAlias = tuple[str, ...]
 """Of runs, or of lessons."""
 
-STAGES: Final[tuple[Stage, ...]] = ("exploration", "verification", "completion")
 EXTRACTIVE: Final = "extractive"
 """The distiller that needs no model."""
 HAND: Final = "hand"

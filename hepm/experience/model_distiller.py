@@ -14,7 +14,8 @@ from itertools import product
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import LlmError
-from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
+from hepm.experience.comparison import RunComparison, lesson_of
+from hepm.experience.distilling import comparisons
 from hepm.experience.lesson_bank import TaskRuns
 from hepm.experience.lessons import COUNTED_ALONE, Lesson, Principle
 from hepm.experience.transcript import Move, plain, situation_text, within
@@ -107,18 +108,12 @@ class ModelDistiller:
         Raises:
             EndpointRefusedError: the model refuses every request.
         """
-        for comparison, answer in self.client.ask_all(self._questions(tasks), concurrency=self.concurrency):
+        questions = ((one, _question(one, self.kind)) for one in comparisons(tasks, self.equalised))
+        for comparison, answer in self.client.ask_all(questions, concurrency=self.concurrency):
             taught = answer
             if not isinstance(taught, LlmError):
                 taught = _lesson(comparison, taught, self.name)
             yield comparison.run.id, taught
-
-    def _questions(self, tasks: Iterable[TaskRuns]) -> Iterator[tuple[RunComparison, Question[Written]]]:
-        """One question a run; runs in which the agent had no turn are left out."""
-        for task in tasks:
-            for comparison in compare_runs(task.runs, self.equalised):
-                if comparison.run.id in task.wanted:
-                    yield comparison, _question(comparison, self.kind)
 
 
 def _question(comparison: RunComparison, kind: Kind) -> Question[Written]:

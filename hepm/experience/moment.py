@@ -239,7 +239,11 @@ class Moment:
         if is_recipe(lesson):
             text, evidence, sure = lesson.sentence, lesson.evidence, 1.0
         elif self.as_written:
-            text = _with_situation(lesson)
+            text = lesson.sentence
+            if isinstance(lesson, Experience):
+                # Where a line is too long, its end is cut: of the two, the situation may be.
+                room = max(_WRITTEN_CHARS - len(text), _FEWEST_CHARS)
+                text = f"{plain(lesson.situation, room).rstrip('.')}: {text}"
         elif lesson.tried:
             evidence = lesson.evidence
             # In the agent's own names of its tools.
@@ -256,15 +260,6 @@ def _sureness(lesson: Lesson) -> float:
     if lesson.warns:
         return lower_bound(failed, lesson.worked)
     return lower_bound(lesson.worked, failed)
-
-
-def _with_situation(lesson: Lesson) -> str:
-    """A lesson in its own words, an experience after its situation."""
-    if isinstance(lesson, Principle):
-        return lesson.text
-    # Where a line is too long, its end is cut: of the two, the situation may be.
-    room = max(_WRITTEN_CHARS - len(lesson.lesson), _FEWEST_CHARS)
-    return f"{plain(lesson.situation, room).rstrip('.')}: {lesson.lesson}"
 
 
 def _repeats(line: LessonLine, suggestions: Suggestions) -> bool:

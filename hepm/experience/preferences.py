@@ -20,7 +20,7 @@ from hepm.experience.distilling import DistillReport, Progress
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, HAND, Notes
 from hepm.experience.notes import NOTES_CHARS, gather, lines_of, text_of
-from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
+from hepm.experience.reflection import messages_of, picked, recalled, reflection_question, vetted
 from hepm.experience.stated_preferences import statements_in
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
@@ -101,8 +101,8 @@ class Preferences:
             turns, session = read_messages(conversation), ""
         # Before a model reads it, and before lines are made of it.
         redact = Redactor().text
-        clean = [replace(turn, text=redact(turn.text)) for turn in turns]
-        texts = user_texts(clean)
+        clean = messages_of(replace(turn, text=redact(turn.text)) for turn in turns)
+        texts = [turn.text for turn in clean if turn.role == "user"]
 
         def make(lines: Sequence[str]) -> Sequence[str] | None:
             if model is None or not texts:  # then there is nothing to pay for
@@ -176,7 +176,7 @@ class Preferences:
             return []
         if model is not None:
             try:
-                return picked(model.ask(recall_question(user, lines, Redactor().text(context), k)), lines, k)
+                return picked(model, user, lines, Redactor().text(context), k)
             except LlmError as error:
                 _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
         return recalled(self.bank, lines, context, k)

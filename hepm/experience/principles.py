@@ -194,10 +194,6 @@ class Principles:
                     found[principle.id] = principle
         return list(found.values())
 
-    def are_written(self, namespace: str) -> bool:
-        """Whether a model or a person wrote one: those that counting found speak at a place, and not by their words."""
-        return self.bank.lessons(namespace).cached(_some_written, "principle")
-
     def repairs(self, step: Step, here: Moment, *, namespace: str) -> Iterator[Principle]:
         """What helps after a call that failed: by the first of its errors that is known."""
         for error, tool in product(step.errors, tools_of(step)):
@@ -229,7 +225,8 @@ class Principles:
         return sorted(low, key=lambda found: (found.score, found.id))
 
 
-def _some_written(lessons: Collection[StoredLesson]) -> bool:
+def are_written(lessons: Collection[StoredLesson]) -> bool:
+    """Whether a model or a person wrote one: those that counting found speak at a place, and not by their words."""
     return any(stored.row.live and stored.row.properties.get("distilled_by") != EXTRACTIVE for stored in lessons)
 
 

@@ -19,7 +19,7 @@ from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Ids, Lesson, Notes, Principle, is_recipe
 from hepm.experience.moment import LessonLine, Moment
 from hepm.experience.preferences import Preferences
-from hepm.experience.principles import Principles, let_down
+from hepm.experience.principles import Principles, are_written, let_down
 from hepm.experience.recipes import step_of
 from hepm.graph.delta import Names
 from hepm.ingest.formats.turns import read_messages
@@ -272,7 +272,7 @@ def _rules(
     """Principles about the next tool, then those whose text is similar, then what helps after an error."""
     principles, state = Principles(bank), here.state
     rules = here.best(filter(is_shown, principles.about(here, namespace=namespace)), k)
-    if principles.are_written(namespace):
+    if bank.lessons(namespace).cached(are_written, "principle"):
         words = " ".join(state.said)
         for found in principles.search(words, namespace=namespace, environment=here.environment, k=k):
             # A recipe is shown after its error alone.

@@ -18,7 +18,7 @@ from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, cover
 from hepm.experience.stated_preferences import SENTENCE_END
 from hepm.experience.transcript import within
 from hepm.ingest.transitions import without_hints
-from hepm.llm import Question, prompt_of
+from hepm.llm import Client, Question, prompt_of
 from hepm.text import on_one_line, quoted
 from hepm.types import Turn
 
@@ -98,7 +98,7 @@ _RECALL_SYSTEM: Final = (
 )
 
 
-def _messages(turns: Iterable[Turn]) -> list[Turn]:
+def messages_of(turns: Iterable[Turn]) -> list[Turn]:
     """Non-empty messages of user and agent, without recalled memory."""
     messages: list[Turn] = []
     for turn in turns:
@@ -106,11 +106,6 @@ def _messages(turns: Iterable[Turn]) -> list[Turn]:
         if text and turn.role != "system":
             messages.append(Turn(turn.role, text))
     return messages
-
-
-def user_texts(turns: Iterable[Turn]) -> list[str]:
-    """The user's messages."""
-    return [turn.text for turn in _messages(turns) if turn.role == "user"]
 
 
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
@@ -121,11 +116,10 @@ def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) 
     )
 
 
-def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) -> list[str] | None:
+def vetted(answer: RewrittenNotes, lines: Sequence[str], messages: Sequence[Turn]) -> list[str] | None:
     """A model's notes with nothing lost and nothing invented; None if they are empty or leave no room for old lines."""
     if not answer.notes and lines:
         return None
-    messages = _messages(turns)
     old = {line.casefold(): line for line in lines}
     gone = {cleaned(note.text).casefold() for note in answer.taken_back if _shown(note, messages)}
     kept: dict[str, str] = {}
@@ -152,14 +146,11 @@ def _said_before(line: str, lines: Sequence[str]) -> bool:
     return any(covers(old, line) or (combined and covers(line, old)) for old in lines)
 
 
-def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:
-    """Asks a model for the lines that matter now."""
+def picked(model: Client, user: str, lines: Sequence[str], context: str, k: int) -> list[str]:
+    """The lines that matter now as a model picks them; numbers of no line are left out. LlmError if it cannot."""
     text = f"The notes:\n{_listed(lines)}\n\nWhat the agent knows now: {quoted(context, CONVERSATION_CHARS)}"
-    return Question("recall", user, prompt_of(_RECALL_SYSTEM.format(k=k), text), RelevantLines, temperature=0.0)
-
-
-def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
-    """The lines that a model picked; numbers of no line are left out."""
+    messages = prompt_of(_RECALL_SYSTEM.format(k=k), text)
+    answer = model.ask(Question("recall", user, messages, RelevantLines, temperature=0.0))
     numbers = [number for number in dict.fromkeys(answer.lines) if 1 <= number <= len(lines)]
     return [lines[number - 1] for number in numbers[:k]]
 
@@ -190,7 +181,12 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
 
     Long messages lose their middle; of too many messages the agent's in the middle go first, then the user's there.
     """
-    texts = [("user" if turn.role == "user" else "agent", _quoted_lines(turn.text)) for turn in _messages(turns)]
+    texts: list[tuple[str, str]] = []
+    for turn in messages_of(turns):
+        # Nothing begins a message of a chat template.
+        escaped = _TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", turn.text)
+        lines = "\n".join(f"> {on_one_line(line)}" for line in escaped.split("\n"))
+        texts.append(("user" if turn.role == "user" else "agent", lines))
     most = CONVERSATION_CHARS
     if sum(len(text) for _, text in texts) > most:
         most = max(most // len(texts), _LEAST_CHARS)
@@ -201,12 +197,6 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
         blocks.append(f"{speaker}:\n{shown}")
     of_user = [number for number, (speaker, _) in enumerate(texts) if speaker == "user"]
     return within(blocks, of_user, CONVERSATION_CHARS)
-
-
-def _quoted_lines(text: str) -> str:
-    """A message with each line after "> ", in which nothing begins a message of a chat template."""
-    escaped = _TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", text)
-    return "\n".join(f"> {on_one_line(line)}" for line in escaped.split("\n"))
 
 
 def _listed(lines: Sequence[str]) -> str:
