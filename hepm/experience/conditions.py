@@ -55,12 +55,12 @@ class FactCondition(NamedTuple):
     def record(self) -> str:
         """As a store keeps it: "get_order: status=shipped", "not <CALLED>: refund", "get_return: amount > 200"."""
         test = self.test
-        # The limit of a value that is there goes without saying, unless the fact itself reads like one with a limit.
-        limit = ""
-        if test.above != _PRESENT or " > " in test.fact:
-            limit = f" > {test.above!r}"
+        limit = f" > {test.above!r}"
         if test.than is not None:
-            limit = f" > {test.above!r} above {_quoted(test.than.source)}: {test.than.fact}"
+            limit += f" above {_quoted(test.than.source)}: {test.than.fact}"
+        elif test.above == _PRESENT and " > " not in test.fact:
+            # Of a value that is there it goes without saying, unless the fact itself reads like one with a limit.
+            limit = ""
         negation = "" if self.true else "not "
         return f"{negation}{_quoted(test.source)}: {test.fact}{limit}"
 

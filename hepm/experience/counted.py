@@ -127,10 +127,12 @@ def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
         if any(test.source == USER for test, _ in rule.conditions):
             continue
         worse = rule.worse[:_WORSE]
-        behind = list(rule.runs[rule.better].worked[:_SOURCES]) if rule.better else []
-        behind += chain.from_iterable(rule.runs[tool].failed[:_SOURCES] for tool in worse)
+        better = [rule.better] if rule.better else []
+        behind = chain(
+            *(rule.runs[tool].worked[:_SOURCES] for tool in better),
+            *(rule.runs[tool].failed[:_SOURCES] for tool in worse),
+        )
         counted = rule.runs[rule.better or worse[0]]
-        better = list(filter(None, (rule.better,)))
         # What the user says comes first; words that were in the same requests are left out.
         tests = sorted(rule.conditions, key=lambda condition: condition[0].source != SAID)
         facts = tuple([FactCondition(test._replace(others=()), true) for test, true in tests])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
@@ -77,6 +77,11 @@ class Taught:
     def for_people(self) -> bool:
         """Whether it is what sets one run apart, found without a model: agents get rules of many runs."""
         return isinstance(self, Experience) and self.distilled_by == EXTRACTIVE
+
+    @property
+    def is_recipe(self) -> bool:
+        """Whether it says what helps after an error (`hepm.experience.recipes`), and not which call comes next."""
+        return any(triple.predicate == SOLVED_BY for triple in self.triples)
 
     @property
     def run_ids(self) -> Ids:
@@ -243,7 +248,7 @@ class Notes:
         sources = sources_of(filter(None, (self.session,)))
         parents: tuple[Parent, ...] = ()
         if self.version > 1:
-            parents = (Parent(_id("n", self.user, str(self.version - 1)), "revision"),)
+            parents = (Parent(replace(self, version=self.version - 1).id, "revision"),)
         return LessonRow("notes", self.id, self.text, properties, self.user, sources, parents=parents)
 
     @classmethod
@@ -273,11 +278,6 @@ def lesson_key(stored: StoredLesson) -> tuple[object, int]:
     # `state_key` folds case, white space and digits.
     words = f"{stored.row.text}\n{properties.get('lesson', '')}"
     return properties.get("zone") or properties.get("kind"), state_key(words)
-
-
-def is_recipe(lesson: LessonRow | Taught) -> bool:
-    """Whether a principle says what helps after an error (`hepm.experience.recipes`), and not which call comes next."""
-    return any(triple.predicate == SOLVED_BY for triple in lesson.triples)
 
 
 def read_lesson(row: LessonRow) -> Lesson:
@@ -328,7 +328,7 @@ def listed_lessons(lessons: Iterable[StoredLesson]) -> list[ListedLesson]:
     listed: list[ListedLesson] = []
     for stored, lesson in read:
         text = lesson.in_own_words
-        if several and lesson.conditions.environments and not is_recipe(lesson):
+        if several and lesson.conditions.environments and not lesson.is_recipe:
             text = f"In {', '.join(lesson.conditions.environments)}: {text}"
         listed.append(ListedLesson(stored, lesson, text))
     return listed

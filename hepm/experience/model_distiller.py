@@ -252,13 +252,9 @@ def quoted_run(run: Trajectory, keys: Sequence[Move] = ()) -> str:
     Key turns are marked `KEY 1`, `KEY 2`, in order of credit. A long run keeps the lines near them, the beginning and
     the end. System messages are left out.
     """
-    lines: list[str] = []
-    marks: list[int] = []
-    for line, of_key_turn in _lines(run, keys):
-        if of_key_turn:
-            marks.append(len(lines))
-        lines.append(line)
-    return within(lines, marks, RUN_CHARS)
+    lines = list(_lines(run, keys))
+    marks = [number for number, (_, of_key_turn) in enumerate(lines) if of_key_turn]
+    return within([line for line, _ in lines], marks, RUN_CHARS)
 
 
 def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from hepm.evidence.decisions import ENDED, facts_of_calls
 from hepm.evidence.rules import lower_bound
 from hepm.experience.conditions import IN_PROJECT, Conditions, allows
-from hepm.experience.lessons import EXTRACTIVE, Experience, Lesson, Principle, is_recipe
+from hepm.experience.lessons import EXTRACTIVE, Experience, Lesson, Principle
 from hepm.experience.transcript import listed, plain
 from hepm.graph.delta import flags_of
 from hepm.graph.lessons.rows import next_calls
@@ -236,7 +236,7 @@ class Moment:
         advice = self.advice_of(lesson)
         # A lesson that nothing counts has only the number of its runs.
         text, evidence, sure = lesson.in_own_words, lesson.origin, _sureness(lesson)
-        if is_recipe(lesson):
+        if lesson.is_recipe:
             text, evidence, sure = lesson.sentence, lesson.evidence, 1.0
         elif self.as_written:
             text = lesson.sentence

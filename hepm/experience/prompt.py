@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from hepm.experience.experiences import RETRIEVED, Experiences
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import Ids, Lesson, Notes, Principle, is_recipe
+from hepm.experience.lessons import Ids, Lesson, Notes, Principle
 from hepm.experience.moment import LessonLine, Moment
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, are_written, let_down
@@ -31,7 +31,6 @@ from hepm.text import quoted
 from hepm.types import (
     BLOCK_END,
     BLOCK_START,
-    START,
     FailedWay,
     LastTools,
     Messages,
@@ -155,7 +154,7 @@ class TurnState(NamedTuple):
 
     Attributes:
         state: What the agent knows.
-        after: The tools of its last turn; none at the start.
+        after: The tools of its last turn; none, or START, at the start.
         history: All calls.
         turn: The agent's next turn, from 1; 0 if unknown.
         repeated: The call that just failed as it did before (`repeated_failure`).
@@ -191,10 +190,9 @@ class TurnState(NamedTuple):
     def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> TurnState:
         """Where a run is after these turns; `turn` is the agent's next one if 0."""
         agent = agent_state(turns)
-        last = tuple(tool for tool in agent.last if tool != START)
         if not turn:
             turn = 1 + sum(earlier.is_step for earlier in turns)
-        return cls(agent.state(), last, tuple(agent.history), turn, repeated_failure(turns))
+        return cls(agent.state(), agent.last, tuple(agent.history), turn, repeated_failure(turns))
 
 
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
@@ -277,7 +275,7 @@ def _rules(
         for found in principles.search(words, namespace=namespace, environment=here.environment, k=k):
             # A recipe is shown after its error alone.
             rule = found.principle
-            if rule not in rules and not is_recipe(rule) and is_shown(rule):
+            if rule not in rules and not rule.is_recipe and is_shown(rule):
                 rules.append(rule)
     rules = rules[:k]
     if state.failed and here.after:
