@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from hepm.cli.commands import argument, command, option
-from hepm.cli.config import read_config
 from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import Bar, names_in, refuse, remark, tell, with_memory
 from hepm.errors import BudgetSpentError, InputError
@@ -113,7 +112,7 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
         client = choice.client(memory, namespace, "run")
         if client is None:
             raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
-        judge = OutcomeJudge(client, read_config().model.concurrency)
+        judge = OutcomeJudge(client)
         if dry_run:
             print(f"{count_of(sum(1 for _ in runs), 'run')} would be looked at")
             return

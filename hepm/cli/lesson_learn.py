@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, get_args
 import click
 
 from hepm.cli.commands import command, option
-from hepm.cli.config import read_config
 from hepm.cli.lesson_list import LessonKind, remark_pending
 from hepm.cli.model import ModelChoice, cost_of, dry_run_option, model_options
 from hepm.cli.options import Bar, json_option, print_json, remark, tell, with_memory
@@ -79,9 +78,8 @@ def _distill(memory: Memory, kind: LessonKind, client: Client | None, namespace:
             return memory.preferences.reflect_all(model=client, **about)
         distiller = judge = None
         if client is not None:
-            concurrency = read_config().model.concurrency
-            distiller = ModelDistiller(client, kind, concurrency=concurrency)
-            judge = ModelJudge(client, concurrency=concurrency)
+            distiller = ModelDistiller(client, kind)
+            judge = ModelJudge(client)
         if kind == "experience":
             return memory.experiences.distill(distiller=distiller, **about)
         return memory.principles.distill(distiller=distiller, judge=judge, **about)

@@ -48,12 +48,14 @@ class ModelChoice:
         from hepm.experience.lesson_bank import StoreLedger
         from hepm.llm import Client, Endpoint
 
-        own_budget, prices = self.limits(read_config().model.prices)
+        config = read_config().model
+        own_budget, prices = self.limits(config.prices)
         client = Client(
             Endpoint.from_environment(model=self.model),
             ledger=StoreLedger(memory.store.lessons, namespace, about),
             budget=budget or own_budget,
             prices=prices,
+            concurrency=config.concurrency,
         )
         # When the command has ended, it says what it spent, and closes its connections.
         context = click.get_current_context()

@@ -39,7 +39,6 @@ class OutcomeJudge:
     """
 
     client: Client
-    concurrency: int = 4
 
     @property
     def name(self) -> str:
@@ -57,7 +56,7 @@ class OutcomeJudge:
         # Once it is spent, no further run is read; the answers under way still come, and are paid for.
         asked = filter(attrgetter("steps"), takewhile(lambda run: not spent, runs))
         questions = ((run, _question(run)) for run in asked)
-        for run, answer in self.client.ask_all(questions, concurrency=self.concurrency):
+        for run, answer in self.client.ask_all(questions):
             if isinstance(answer, BudgetSpentError):
                 spent.append(answer)
             elif isinstance(answer, LlmError):

@@ -74,11 +74,6 @@ class Taught:
         raise NotImplementedError
 
     @property
-    def for_people(self) -> bool:
-        """Whether it is what sets one run apart, found without a model: agents get rules of many runs."""
-        return isinstance(self, Experience) and self.distilled_by == EXTRACTIVE
-
-    @property
     def is_recipe(self) -> bool:
         """Whether it says what helps after an error (`hepm.experience.recipes`), and not which call comes next."""
         return any(triple.predicate == SOLVED_BY for triple in self.triples)
@@ -285,9 +280,6 @@ def read_lesson(row: LessonRow) -> Lesson:
     return Principle.of(row) if row.kind == "principle" else Experience.of(row)
 
 
-UNSHOWN: Final = "shown to no agent"
-
-
 class ListedLesson(NamedTuple):
     """A stored experience or principle as people read it; `text` is one sentence with its condition."""
 
@@ -297,8 +289,10 @@ class ListedLesson(NamedTuple):
 
     @property
     def held_back(self) -> str:
-        """Why no agent reads it (`UNSHOWN`); "" for others."""
-        return UNSHOWN if self.lesson.for_people else ""
+        """Why no agent reads it; "" for others."""
+        # What sets one run apart, found without a model: agents get rules of many runs.
+        is_of_one_run = isinstance(self.lesson, Experience) and self.lesson.distilled_by == EXTRACTIVE
+        return "shown to no agent" if is_of_one_run else ""
 
     @property
     def line(self) -> str:

@@ -83,13 +83,12 @@ class ModelJudge:
     """Asks a model, a few pairs at a time; not about equal words."""
 
     client: Client
-    concurrency: int = 4
 
     def __call__(self, pairs: Sequence[Pair]) -> Sequence[bool | str]:
         """A verdict on each pair; EndpointRefusedError if the model refuses every request."""
         verdicts = list(judge_literally(pairs))
         questions = [(place, _question(pair)) for place, pair in enumerate(pairs) if not verdicts[place]]
-        for place, answer in self.client.ask_all(questions, concurrency=self.concurrency):
+        for place, answer in self.client.ask_all(questions):
             verdicts[place] = str(answer) if isinstance(answer, LlmError) else answer.same
         return verdicts
 

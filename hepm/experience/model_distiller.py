@@ -94,7 +94,6 @@ class ModelDistiller:
 
     client: Client
     kind: Kind
-    concurrency: int = 4
     equalised: Collection[str] = ()
 
     @property
@@ -109,7 +108,7 @@ class ModelDistiller:
             EndpointRefusedError: the model refuses every request.
         """
         questions = ((one, _question(one, self.kind)) for one in comparisons(tasks, self.equalised))
-        for comparison, answer in self.client.ask_all(questions, concurrency=self.concurrency):
+        for comparison, answer in self.client.ask_all(questions):
             taught = answer
             if not isinstance(taught, LlmError):
                 taught = _lesson(comparison, taught, self.name)

@@ -199,7 +199,7 @@ class Moment:
         if not self.as_written and lesson.distilled_by == EXTRACTIVE:
             # What is known of good results says nothing after an error.
             of_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
-            if lesson.for_people or (self.state.failed and not of_errors):
+            if isinstance(lesson, Experience) or (self.state.failed and not of_errors):
                 return False
         after = set(map(self.names.own, self.after))
         return lesson.conditions.holds(self._known, after, environment=self.environment)

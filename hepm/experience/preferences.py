@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from hepm.errors import (
     BudgetSpentError,
@@ -31,9 +31,6 @@ from hepm.llm import Client
 from hepm.types import DEFAULT_NAMESPACE, Messages, Trajectory
 
 _log = logging.getLogger("hepm")
-
-Conversation: TypeAlias = Messages | Trajectory
-"""OpenAI chat messages, or a run."""
 
 RECALLED: Final = 3
 STEP: Final = "preferences"
@@ -81,7 +78,7 @@ class Preferences:
     def reflect(
         self,
         user: str,
-        conversation: Conversation,
+        conversation: Messages | Trajectory,
         *,
         namespace: str = DEFAULT_NAMESPACE,
         model: Client | None = None,
@@ -92,6 +89,7 @@ class Preferences:
         and the user's words (see `hepm.experience.reflection`); if it gives none, LlmError is raised.
 
         Args:
+            conversation: OpenAI chat messages, or a run.
             model: Its ledger is a `StoreLedger(..., "user")`, so that answers are forgotten with the notes.
         """
         _check_user(user)

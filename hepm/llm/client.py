@@ -36,6 +36,7 @@ class Client:
         ledger: Keeps the answers; in memory if None.
         prices: Without them no cost is claimed.
         retries: Further attempts per request, made by the openai package.
+        concurrency: How many questions `ask_all` asks at once.
     """
 
     def __init__(
@@ -46,7 +47,10 @@ class Client:
         budget: Budget | None = None,
         prices: Prices | None = None,
         retries: int = RETRIES,
+        concurrency: int = 4,
     ) -> None:
+        if concurrency < 1:
+            raise InputError(f"concurrency is {concurrency}: it must be 1 or more.")
         if budget is not None and budget.cost_usd is not None and prices is None:
             raise InputError("a budget in dollars needs prices: give what a million tokens cost, in and out.")
         check_extra()
@@ -55,6 +59,7 @@ class Client:
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self._prices = prices
         self._retries = retries
+        self._concurrency = concurrency
         self._opened: Any = None
         self._answered = False
         # Options that the endpoint refuses: "schema", "temperature", and one of the two names of the limit of tokens.
@@ -89,9 +94,7 @@ class Client:
             raise answer
         return answer
 
-    def ask_all(
-        self, questions: Iterable[tuple[K, Question[T]]], *, concurrency: int = 4
-    ) -> Generator[tuple[K, T | LlmError]]:
+    def ask_all(self, questions: Iterable[tuple[K, Question[T]]]) -> Generator[tuple[K, T | LlmError]]:
         """What each question is about, as given with it, and its answer, or why there is none; as they finish.
 
         Questions are read one by one, and may be endless. Leaving early, by `break` or Ctrl-C, waits for the questions
@@ -100,18 +103,16 @@ class Client:
         Raises:
             EndpointRefusedError: the endpoint will answer none.
         """
-        if concurrency < 1:
-            raise InputError(f"concurrency is {concurrency}: it must be 1 or more.")
 
         def asked(about: K, question: Question[T]) -> tuple[K, T | LlmError]:
             return about, self._answer(question)
 
         running: set[Future[tuple[K, T | LlmError]]] = set()
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="hepm-llm") as pool:
+        with ThreadPoolExecutor(self._concurrency, thread_name_prefix="hepm-llm") as pool:
             for about, question in questions:
                 running.add(pool.submit(asked, about, question))
                 # Only with all threads busy does it wait, so that no more questions are read than are asked.
-                timeout_s = 0 if len(running) < concurrency else None
+                timeout_s = 0 if len(running) < self._concurrency else None
                 done, running = wait(running, timeout_s, FIRST_COMPLETED)
                 for future in done:
                     yield future.result()

@@ -209,7 +209,7 @@ def test_tasks_are_read_only_as_their_answers_are_wanted(
             read.append(task.runs[0].task)
             yield task
 
-    found = ModelDistiller(open_client(), "experience", concurrency=2).distill(tasks())
+    found = ModelDistiller(open_client(concurrency=2), "experience").distill(tasks())
     assert len(list(islice(found, 3))) == 3
     found.close()  # type: ignore[attr-defined]
     assert len(read) <= 3 + 2 + 1

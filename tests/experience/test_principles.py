@@ -375,8 +375,8 @@ def test_principles_are_quoted_to_the_model_and_nothing_in_them_ends_the_quotati
 
 def test_when_the_budget_is_spent_the_rest_waits_for_the_next_time(bank: LessonBank, server: Loopback) -> None:
     remember(bank, *runs("a", "b", "c", task="t"))
-    with client(bank, server, budget=Budget(calls=1)) as asked:
-        report = distill(bank, TOLD, ModelJudge(asked, concurrency=1))
+    with client(bank, server, budget=Budget(calls=1), concurrency=1) as asked:
+        report = distill(bank, TOLD, ModelJudge(asked))
     assert report.failed
     assert all("budget" in why for _, why in report.failed)
     with client(bank, server) as asked:

@@ -42,16 +42,19 @@ def test_a_question_that_fails_does_not_keep_the_others_from_their_answers(serve
     assert results["run-3"] == "ok"
 
 
-def test_endless_questions_are_taken_only_as_answers_are_wanted(server: Loopback, client: Client):
+def test_endless_questions_are_taken_only_as_answers_are_wanted(open_client: Callable[..., Client]):
     taken = count()
     endless = ((None, text_question(f"run-{next(taken)}")) for _ in iter(int, 1))
-    answers = client.ask_all(endless, concurrency=3)
+    answers = open_client(concurrency=3).ask_all(endless)
     assert [next(answers) for _ in range(5)] == [(None, "ok")] * 5
     answers.close()
     assert next(taken) <= 5 + 3 + 1
 
 
-def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(server: Loopback, client: Client):
+def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(
+    server: Loopback, open_client: Callable[..., Client]
+):
+    client = open_client(concurrency=3)
     first_came = threading.Event()
 
     def script(request: Request) -> Reply:
@@ -61,7 +64,7 @@ def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(se
         return completion().after(0.3)
 
     server.script = script
-    for about, _ in client.ask_all(questions(20), concurrency=3):
+    for about, _ in client.ask_all(questions(20)):
         assert about == "run-0"
         first_came.set()
         break
@@ -82,12 +85,12 @@ def test_a_ledger_that_cannot_write_stops_everything(server: Loopback, open_clie
             raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space left"):
-        list(open_client(ledger=Full()).ask_all(questions(100), concurrency=2))
+        list(open_client(ledger=Full(), concurrency=2).ask_all(questions(100)))
     assert len(server.requests) <= 3
 
 
 def test_what_the_budget_has_no_room_for_is_unasked_and_no_error(server: Loopback, open_client: Callable[..., Client]):
-    results = list(open_client(budget=Budget(calls=3)).ask_all(questions(8), concurrency=4))
+    results = list(open_client(budget=Budget(calls=3)).ask_all(questions(8)))
     unasked = [one for _, one in results if isinstance(one, BudgetSpentError)]
     assert (len(unasked), len(results), len(server.requests)) == (5, 8, 3)
     assert str(unasked[0]) == "the budget of 3 calls is spent"
@@ -101,9 +104,9 @@ def test_a_budget_of_tokens_is_not_overrun_by_what_runs_side_by_side(
     each = text_question("run-00").input_tokens()
     server.script = lambda request: completion("x", usage=(each, request.body["max_tokens"])).after(0.02)
     budget = Budget(tokens=1_000)
-    client = open_client(budget=budget)
+    client = open_client(budget=budget, concurrency=concurrency)
     asked = [text_question(f"run-{place}", max_output_tokens=150) for place in range(10, 40)]
-    results = list(client.ask_all(enumerate(asked), concurrency=concurrency))
+    results = list(client.ask_all(enumerate(asked)))
     assert client.budget.used.tokens <= 1_000
     assert sum(one == "x" for _, one in results) == 1_000 // (each + 150)
     assert budget.used.tokens == client.budget.used.tokens

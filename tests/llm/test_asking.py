@@ -221,8 +221,8 @@ def test_what_would_fail_for_all_stops_everything_with_one_sentence(
     server.script = lambda _: reply
     with pytest.raises(EndpointRefusedError) as caught:
         list(
-            open_client(retries=1).ask_all(
-                ((None, text_question(f"run-{number}")) for number in range(1000)), concurrency=2
+            open_client(retries=1, concurrency=2).ask_all(
+                (None, text_question(f"run-{number}")) for number in range(1000)
             )
         )
     assert sentence in str(caught.value)
@@ -230,10 +230,11 @@ def test_what_would_fail_for_all_stops_everything_with_one_sentence(
     assert len(server.requests) <= 6
 
 
-def test_a_403_after_good_answers_concerns_its_question_alone(server: Loopback, client: Client):
+def test_a_403_after_good_answers_concerns_its_question_alone(server: Loopback, open_client: Callable[..., Client]):
+    client = open_client(concurrency=1)
     client.ask(text_question("run-0"))
     server.replies = [error(403, "your input was flagged")]
-    answers = client.ask_all([(name, text_question(name)) for name in ("run-1", "run-2")], concurrency=1)
+    answers = client.ask_all([(name, text_question(name)) for name in ("run-1", "run-2")])
     (_, one), (_, other) = answers
     assert "flagged" in str(one)
     assert other == "ok"

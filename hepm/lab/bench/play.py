@@ -247,7 +247,7 @@ class Bench:
             return run
         # Without the reward of the environment, which the judge must not see.
         unlabelled = replace(run, outcome=type(run.outcome)())
-        for verdict in OutcomeJudge(self._model.judge or client, 1).verdicts([unlabelled]):
+        for verdict in OutcomeJudge(self._model.judge or client).verdicts([unlabelled]):
             if verdict.success is not None:
                 return verdict.labelled
         return unlabelled
