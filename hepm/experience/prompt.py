@@ -31,6 +31,7 @@ from hepm.text import quoted
 from hepm.types import (
     BLOCK_END,
     BLOCK_START,
+    START,
     FailedWay,
     LastTools,
     Messages,
@@ -154,7 +155,7 @@ class TurnState(NamedTuple):
 
     Attributes:
         state: What the agent knows.
-        after: The tools of its last turn; none, or START, at the start.
+        after: The tools of its last turn; none at the start.
         history: All calls.
         turn: The agent's next turn, from 1; 0 if unknown.
         repeated: The call that just failed as it did before (`repeated_failure`).
@@ -190,9 +191,10 @@ class TurnState(NamedTuple):
     def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> TurnState:
         """Where a run is after these turns; `turn` is the agent's next one if 0."""
         agent = agent_state(turns)
+        last = tuple(tool for tool in agent.last if tool != START)
         if not turn:
             turn = 1 + sum(earlier.is_step for earlier in turns)
-        return cls(agent.state(), agent.last, tuple(agent.history), turn, repeated_failure(turns))
+        return cls(agent.state(), last, tuple(agent.history), turn, repeated_failure(turns))
 
 
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
@@ -292,19 +294,15 @@ def items_of(notes: Notes) -> list[Item]:
 
 def wish_item(wish: str, notes: Notes, header: str = _RECALLED) -> Item:
     """A line of a user's notes, by default as one that matters now."""
-    words = _redacted(wish.strip().removeprefix("- "))
+    # What is stored was redacted when it came, but rules may have come since.
+    words = default_redactor().text(wish.strip().removeprefix("- "))
     return Item(header, f"- {quoted(words, ITEM_CHARS)}", (notes.id,))
 
 
 def lesson_item(line: LessonLine) -> Item:
     """A lesson in one sentence."""
-    bullet = line._replace(text=_redacted(line.text)).bullet()
+    bullet = line._replace(text=default_redactor().text(line.text)).bullet()
     return Item(_LESSONS, bullet, (line.lesson.id,), line.lesson.run_ids)
-
-
-def _redacted(text: str) -> str:
-    # What is stored was redacted when it came, but rules may have come since.
-    return default_redactor().text(text)
 
 
 def _fitting(items: Iterable[Item], room: int, *, headers: bool = True) -> list[Item]:

@@ -229,7 +229,7 @@ class Session:
             if tools is None and self._options.tools is not None:
                 offered = [tool.name for tool in self._options.tools]
             now = TurnState.after_turns(turns)
-            self.last = now.after[-1]
+            self.last = (START, *now.after)[-1]
             prompt = self._memory.prompt(
                 now,
                 tools=offered,
