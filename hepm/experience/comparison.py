@@ -204,14 +204,17 @@ def _compared(
     # Turns are counted from 1, and those without a call have a credit too.
     of_moves = [credits[move.turn - 1] for move in moves]
     keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
-    known = keys[0].known if keys else agent_state(run.turns).state()
+    # What the agent knew when it decided.
+    known = agent_state(run.turns[: keys[0].place] if keys else run.turns).state()
     # Of a run without a call, the last turn.
     turns = [move.turn for move in keys] or [run.steps]
     in_order = sorted(keys, key=lambda move: move.turn)
+    # Never their arguments: "search and read".
+    ways = [listed(dict.fromkeys(call.name for call in move.calls)) for move in in_order]
     place = place_in_words(keys[0].before if keys else ())
     experience = Experience(
         situation=situation_text(run.environment, known),
-        action=f"Called {', then '.join(_called(move) for move in in_order) or 'no tool'}.",
+        action=f"Called {', then '.join(ways) or 'no tool'}.",
         outcome=_outcome(run, moves),
         lesson=_lesson(moves, contrast, succeeded=well),
         zone=zone_of(reward, succeeded=well),
@@ -256,8 +259,3 @@ def _lesson(moves: Iterable[Move], contrast: RunDivergence | None, *, succeeded:
     way = sequence(move.tools for move in moves) or "no tool"
     end = "success" if succeeded else "failure"
     return f"This way led to {end}: {way}."
-
-
-def _called(move: Move) -> str:
-    """The tools that were called, never their arguments: "search and read"."""
-    return listed(dict.fromkeys(call.name for call in move.calls))

@@ -1,4 +1,4 @@
-"""The tool calls of a run by turn, with what the agent knew before; and texts of bounded length."""
+"""The tool calls of a run by turn, and texts of bounded length."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
 
-from hepm.graph.delta import Names
-from hepm.ingest.transitions import AgentState
 from hepm.text import CUT, cut_off, on_one_line
 from hepm.types import SUMMARY_TOOL, StateSummary, ToolCall, ToolName, Trajectory
 
@@ -25,18 +23,19 @@ _LISTED: Final = 4  # tools, and steps of either end
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One tool-bearing turn of the agent, and what it knew then.
+    """One tool-bearing turn of the agent.
 
     Attributes:
+        place: Index of the turn among all turns of the run.
         turn: Number among the agent's turns, from 1.
         calls: In listed order, without the agent's own summary.
         before: Tools of the move before; empty at the first.
     """
 
+    place: int
     turn: int
     calls: tuple[ToolCall, ...]
-    before: Names
-    known: StateSummary
+    before: Tools
 
     @property
     def tools(self) -> Tools:
@@ -47,18 +46,14 @@ class Move:
 def moves_of(run: Trajectory) -> list[Move]:
     """The moves of a run, in order."""
     moves: list[Move] = []
-    now = AgentState()
+    before = Tools()
     turns = 0
-    for turn in run.turns:
+    for place, turn in enumerate(run.turns):
         turns += turn.is_step
-        calls: tuple[ToolCall, ...] = ()
-        if turn.role != "user":
-            calls = tuple(call for call in turn.ran if call.name != SUMMARY_TOOL)
-        if calls:
-            before = now.last if moves else ()
-            # `now` lacks this turn: what the agent knew when it decided.
-            moves.append(Move(max(turns, 1), calls, before, now.state()))
-        now.add(turn)
+        calls = tuple(call for call in turn.ran if call.name != SUMMARY_TOOL)
+        if calls and turn.role != "user":
+            moves.append(Move(place, max(turns, 1), calls, before))
+            before = moves[-1].tools
     return moves
 
 
