@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import attrgetter
 from typing import Final, Literal
 
 from hepm.errors import (
@@ -52,17 +54,6 @@ def runs_of_users(bank: LessonBank, namespace: str, user: str | None = None) -> 
     wanted = RunFilter(user=user)
     found = bank.store.runs_found(wanted, namespace=namespace, before=LAST_ROW, limit=LAST_ROW)
     return [run.id for run in reversed(found) if run.user]
-
-
-def unseen(bank: LessonBank, *, namespace: str) -> Iterator[Trajectory]:
-    """Trusted runs of users that were not reflected on, in order of arrival; one is in memory at a time."""
-    done = bank.store.lessons.answered_runs(STEP, namespace=namespace)
-    # Listed before the first is read: a model may take hours, and no cursor should stay open so long.
-    waiting = [name for name in runs_of_users(bank, namespace) if name not in done]
-    for name in waiting:
-        for run in bank.runs([name], namespace=namespace):
-            if run.trusted:
-                yield run
 
 
 @dataclass(frozen=True)
@@ -125,7 +116,12 @@ class Preferences:
         New are versions of notes; merged are runs that changed none.
         """
         report = DistillReport()
-        runs = unseen(self.bank, namespace=namespace)
+        done = self.bank.store.lessons.answered_runs(STEP, namespace=namespace)
+        # Listed before the first is read: a model may take hours, and no cursor should stay open so long.
+        waiting = [name for name in runs_of_users(self.bank, namespace) if name not in done]
+        # One is in memory at a time.
+        stored = chain.from_iterable(self.bank.runs([name], namespace=namespace) for name in waiting)
+        runs = filter(attrgetter("trusted"), stored)
         for run in runs:
             try:
                 outcome = self.reflect(run.user, run, namespace=namespace, model=model).outcome

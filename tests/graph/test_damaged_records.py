@@ -13,7 +13,6 @@ from hepm import Memory, Tool
 from hepm.embed import HashingEmbedder
 from hepm.errors import InputError, StoreDamagedError
 from hepm.experience.lessons import Principle
-from hepm.experience.preferences import unseen
 from hepm.graph.delta import RunRecord
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import Float32Array, Selection
@@ -87,7 +86,7 @@ def test_an_embedder_that_fails_is_not_taken_for_a_damaged_record(store: Store) 
     "read",
     [
         lambda memory: memory.lessons.runs(list(GOALS), namespace=NS),
-        lambda memory: list(unseen(memory.lessons, namespace=NS)),
+        lambda memory: memory.preferences.reflect_all(namespace=NS),
         lambda memory: list(memory.export(namespace=NS)),
     ],
     ids=["distilling", "reflecting", "export"],

@@ -182,12 +182,12 @@ class LessonMirror:
         *,
         limit: int,
         floor: float = -1.0,
-        keep: Callable[[StoredLesson], bool] | None = None,
-        group: Callable[[StoredLesson], Hashable] | None = None,
+        keep: Callable[[StoredLesson], bool] = attrgetter("row.live"),
+        group: Callable[[StoredLesson], Hashable] = attrgetter("row.id"),
     ) -> list[tuple[StoredLesson, float]]:
         """Live lessons most similar to a vector of unit length, with their weighted cosines; ties by arrival.
 
-        With `group`, of those found in one group only the one with the highest score.
+        Of those found in one group only the one with the highest score.
         """
         now = self._now
         shelf = now.shelves[kind]
@@ -200,8 +200,8 @@ class LessonMirror:
             if len(best) == limit or cosines[row] < floor:
                 break
             lesson = now.lessons[kind][shelf.ids[row]]
-            if lesson.row.live and (keep is None or keep(lesson)):
-                key = lesson.row.id if group is None else group(lesson)
+            if lesson.row.live and keep(lesson):
+                key = group(lesson)
                 if key not in best or lesson.uses.score > best[key][0].uses.score:
                     best[key] = lesson, float(cosines[row])
         return sorted(best.values(), key=lambda pair: (-pair[1], pair[0].seq))
