@@ -47,6 +47,7 @@ from hepm.experience.transcript import Move, moves_of, situation_text
 from hepm.experience.zones import stage_of
 from hepm.ingest.prepare import shorten
 from hepm.ingest.redact import Redactor
+from hepm.ingest.transitions import agent_state
 from hepm.memory import Memory
 from hepm.types import ToolName, Trajectory
 from hepm.uplift.likeness import group_by_request
@@ -192,7 +193,7 @@ class Finder:
     def ask(self, run: DomainRun, move: Move) -> dict[str, float]:
         """The chance that each method finds a relative."""
         stored = self._place.stored[run.id]
-        query = situation_text(stored.environment, move.known)
+        query = situation_text(stored.environment, agent_state(stored.turns[: move.place]).state())
         query_D = self._embed([query])[0]
         weighted_N = cosines(self._texts_ND * self._weights_D, query_D * self._weights_D)
         stage = stage_of(move.turn, stored.steps)

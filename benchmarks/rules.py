@@ -97,7 +97,7 @@ def row_of(
     size: int,
     show: bool,
 ) -> dict[str, Any]:
-    rules = memory.lessons.rules("default")
+    rules = [rule for rule in memory.evidence().rules() if not rule.family]
     forks = {fork.id for fork in forks_of(rules, memory.store, namespace="default")}
     forked = {number for number, rule in enumerate(rules) if any(one.id in forks for one in next_tools([rule]))}
     habits: dict[str, Counter[bool]] = {}
