@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Final, NamedTuple, Self, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -134,21 +134,6 @@ class LostRuns:
     low: float
     high: float
 
-    @classmethod
-    def of(cls, worse: tuple[int, int], better: tuple[int, int], part: float = 1.0) -> Self:
-        """Of `worse` and of `better` how many worked, and how many failed.
-
-        Args:
-            part: Share of the calls that were counted; the others are taken to be like them.
-        """
-        calls = sum(worse) / part
-        fails, may_fail_less, may_fail_more = _failing(*worse)
-        otherwise, less, more = _failing(*better)
-        gap = fails - otherwise
-        below = math.hypot(fails - may_fail_less, more - otherwise)
-        above = math.hypot(may_fail_more - fails, otherwise - less)
-        return cls(calls * gap, calls * max(gap - below, -1.0), calls * min(gap + above, 1.0))
-
     def __str__(self) -> str:
         return f"about {self.number:,.0f} ({max(self.low, 0):,.0f} to {self.high:,.0f})"
 
@@ -185,14 +170,10 @@ class ToolRule(NamedTuple):
             return [self.better]
         return [tool for tool in self.runs if tool not in self.worse]
 
-    def counts(self, tools: Iterable[ToolName]) -> tuple[int, int]:
+    def _counts(self, tools: Collection[ToolName]) -> tuple[int, int]:
         """In how many runs one of some tools worked, and in how many one was called and none worked."""
-        worked, others = set[str](), set[str]()
-        for tool in tools:
-            of_tool = self.runs[tool]
-            worked.update(of_tool.worked)
-            others.update(of_tool.failed, of_tool.lost)
-        return len(worked), len(others - worked)
+        worked = set(chain.from_iterable(self.runs[tool].worked for tool in tools))
+        return len(worked), len(self._runs_with(tools) - worked)
 
     def is_borne_out(self, won: set[str]) -> bool:
         """Whether more runs succeeded with the alternative than with the worse ways, whatever the calls were worth.
@@ -202,14 +183,11 @@ class ToolRule(NamedTuple):
         Args:
             won: Ids of the successful runs.
         """
-        shares: list[float] = []
-        for tools in (self.alternative, self.worse):
-            runs = self._runs_with(tools)
-            shares.append(len(runs & won) / max(len(runs), 1))
-        if not self.worse:
-            others = self._runs_with(self.runs) - self._runs_with(self.alternative)
-            return shares[0] > 0.5 or len(others) >= FEWEST
-        return not self.alternative or shares[0] > shares[1]
+        instead, against = self._runs_with(self.alternative), self._runs_with(self.worse)
+        share = len(instead & won) / max(len(instead), 1)
+        if not against:
+            return share > 0.5 or len(self._runs_with(self.runs) - instead) >= FEWEST
+        return not instead or share > len(against & won) / len(against)
 
     def _runs_with(self, tools: Iterable[ToolName]) -> set[str]:
         return {run for tool in tools for ids in self.runs[tool] for run in ids}
@@ -217,7 +195,14 @@ class ToolRule(NamedTuple):
     @property
     def lost(self) -> LostRuns:
         """Runs lost by a worse way, beyond what the alternative would have lost."""
-        return LostRuns.of(self.counts(self.worse), self.counts(self.alternative), self.part)
+        worse = self._counts(self.worse)
+        calls = sum(worse) / self.part  # those that were not counted are taken to be like the others
+        fails, may_fail_less, may_fail_more = _failing(*worse)
+        otherwise, less, more = _failing(*self._counts(self.alternative))
+        gap = fails - otherwise
+        below = math.hypot(fails - may_fail_less, more - otherwise)
+        above = math.hypot(may_fail_more - fails, otherwise - less)
+        return LostRuns(calls * gap, calls * max(gap - below, -1.0), calls * min(gap + above, 1.0))
 
 
 def runs_by_tool(decisions: Sequence[Decision]) -> dict[ToolName, RunsOf]:
@@ -277,10 +262,7 @@ def _in_both_halves(better: RunsOf, worse: RunsOf) -> bool:
 
 def _in_half(runs: RunsOf, half: int) -> RunsOf:
     """Those of the runs whose ids belong to one half."""
-    kept: list[tuple[str, ...]] = []
-    for ids in runs:
-        kept.append(tuple(id for id in ids if crc32(id.encode("utf-8", "replace")) % 2 == half))
-    return RunsOf(*kept)
+    return RunsOf(*(tuple(id for id in ids if crc32(id.encode("utf-8", "replace")) % 2 == half) for ids in runs))
 
 
 def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[ToolRule]:
@@ -292,11 +274,11 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
     """
     set_cases(runs)
     alike = _alike(runs)
+    every = list(chain.from_iterable(run.decisions for run in runs))
     decisions_at: defaultdict[tuple[CallPlace, str], list[Decision]] = defaultdict(list)
-    for run in runs:
-        for decision in run.decisions:
-            decisions_at[decision.place, alike[run.environment]].append(decision)
-    common = _in_nearly_each_result(runs, numbers.names)
+    for decision in every:
+        decisions_at[decision.place, alike[decision.run.environment]].append(decision)
+    common = _in_nearly_each_result(every, numbers.names)
     for place, environment in sorted(decisions_at):
         decisions = decisions_at[place, environment]
         rows = spread(decisions, MOST_DECISIONS)
@@ -312,28 +294,21 @@ def _alike(runs: Sequence[LabelledRun]) -> dict[str, str]:
     first: dict[str, str] = {}
     for environment in sorted(tools, key=lambda name: (-len(tools[name]), name)):
         own = tools[environment]
-        alike = environment
-        for other in first.values():
-            if 2 * len(own & tools[other]) >= len(own | tools[other]):
-                alike = other
-                break
-        first[environment] = alike
+        alike = (other for other in first.values() if 2 * len(own & tools[other]) >= len(own | tools[other]))
+        first[environment] = next(alike, environment)
     return first
 
 
-def _in_nearly_each_result(runs: Iterable[LabelledRun], names: Sequence[FactName]) -> frozenset[FactName]:
+def _in_nearly_each_result(decisions: Iterable[Decision], names: Sequence[FactName]) -> frozenset[FactName]:
     """The facts that nearly each result of their tool has: they only show that it was called."""
-    results: dict[int, list[int]] = {}  # facts, by the identity of their segment
-    for run in runs:
-        for decision in run.decisions:
-            for segment in decision.known:
-                if len(segment.fact_F):
-                    results.setdefault(id(segment), segment.fact_F.tolist())
-    times = Counter(chain.from_iterable(results.values()))
-    of_source = Counter(names[facts[0]].source for facts in results.values())
+    segments = {id(segment): segment for decision in decisions for segment in decision.known}
+    results: list[list[int]] = [segment.fact_F.tolist() for segment in segments.values() if len(segment.fact_F)]
+    times = Counter(chain.from_iterable(results))
+    of_source = Counter(names[facts[0]].source for facts in results)
     return frozenset(names[fact] for fact in times if times[fact] >= _PURE * of_source[names[fact].source])
 
 
+@dataclass(eq=False)
 class _AtPlace:
     """N decisions at one place.
 
@@ -341,36 +316,27 @@ class _AtPlace:
         common: Facts that nearly each result of their tool has, anywhere.
     """
 
-    def __init__(
-        self,
-        place: CallPlace,
-        rows: Sequence[Decision],
-        numbers: FactNumbers,
-        common: Collection[FactName],
-    ) -> None:
-        self._place = place
-        self._rows = rows
-        self._numbers = numbers
-        self._common = common
+    place: CallPlace
+    rows: Sequence[Decision]
+    numbers: FactNumbers
+    common: frozenset[FactName]
+
+    def __post_init__(self) -> None:
         # Of a run that was lost by another call, this one says nothing if it achieved little.
-        self._lost_N = np.array([row.missed > MISSED for row in rows], dtype=np.bool_)
-        self._well_N = np.array([row.value >= 0.5 for row in rows], dtype=np.bool_) & ~self._lost_N
-        self._won_N = np.array([row.run.won for row in rows], dtype=np.bool_)
-        worked = Counter[ToolName]()
-        for row in rows:
-            if row.value >= 0.5:
-                worked.update(row.tools)
+        self._lost_N = np.array([row.missed > MISSED for row in self.rows])
+        self._well_N = np.array([row.value >= 0.5 for row in self.rows]) & ~self._lost_N
+        self._won_N = np.array([row.run.won for row in self.rows])
+        worked = Counter(tool for row in self.rows if row.value >= 0.5 for tool in row.tools)
         rare = {tool for tool, times in worked.items() if times < RARE * worked.total()}
-        self._soon = [set(called_soon(row, rare.__contains__)) for row in rows]
+        self._soon = [set(called_soon(row, rare.__contains__)) for row in self.rows]
 
     def rules(self) -> Iterator[ToolRule]:
         """Advice for each tool that worked, then warnings of those that failed and no advice is against."""
-        tried = Counter[ToolName]()
-        for row in self._rows:
-            tried.update(row.tools)
+        tried = Counter(chain.from_iterable(row.tools for row in self.rows))
         against = set[ToolName]()
         advised: dict[Conditions, set[str]] = {}
-        for tool in sorted(tried, key=lambda tool: (-tried[tool], tool)):
+        most_tried = sorted(tried, key=lambda tool: (-tried[tool], tool))
+        for tool in most_tried:
             rule = self._advice(tool)
             if rule is None:
                 continue
@@ -380,14 +346,12 @@ class _AtPlace:
             if 2 * len(runs & advised.get(rule.conditions, set())) <= len(runs):
                 advised[rule.conditions] = runs
                 yield rule
-        for tool in sorted(tried.keys() - against, key=lambda tool: (-tried[tool], tool)):
-            rule = self._warning(tool)
-            if rule is not None:
-                yield rule
+        warnings = (self._warning(tool) for tool in most_tried if tool not in against)
+        yield from filter(None, warnings)
 
     def _advice(self, tool: ToolName) -> ToolRule | None:
         """When a tool works."""
-        if tool == self._place.tool:  # the same call again is a detour
+        if tool == self.place.tool:  # the same call again is a detour
             return None
         # Where it was done and worked it is right; wrong where it failed, or another one worked.
         among_N = self._well_N | (self._did(tool) & self._lost_N)
@@ -412,7 +376,7 @@ class _AtPlace:
         surely_more = tried > 0 and runs[tool].least > 1 - failed / tried
         if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) > runs[tool].called):
             return None
-        return ToolRule(self._place, self._conditions(path), tool, worse, runs)
+        return ToolRule(self.place, self._conditions(path), tool, worse, runs)
 
     def _warning(self, tool: ToolName) -> ToolRule | None:
         """When a tool fails, and what works there, if anything does."""
@@ -423,7 +387,7 @@ class _AtPlace:
         under_N = self._under(path)
         alike_N = self._alike(under_N, tool)
         alike = self._runs(alike_N)
-        others = alike.keys() - {tool, self._place.tool}
+        others = alike.keys() - {tool, self.place.tool}
         best = max(others, key=lambda other: (alike[other].least, other), default=tool)
         runs = alike
         if self._is_news(path):
@@ -431,7 +395,7 @@ class _AtPlace:
         elif not alike or len(alike[best].worked) < FEWEST:
             return None
         # What it says must hold wherever its condition does, not only in situations that are alike.
-        of_tool, everywhere = runs.get(tool, RunsOf()), self._runs(under_N)[tool]
+        of_tool, everywhere = runs[tool], self._runs(under_N)[tool]
         mostly_fails = len(everywhere.failed) >= MOSTLY * everywhere.tried
         if not mostly_fails or len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
             return None
@@ -439,25 +403,23 @@ class _AtPlace:
             usual = self._usual(best, under_N & ~did_N, OUTSTANDING, everywhere=False)
             if usual and self._usual(best, alike_N & ~did_N, OUTSTANDING, everywhere=not path):
                 worse = self._worse(best, alike_N)
-                return ToolRule(self._place, self._conditions(path), best, worse, alike)
+                return ToolRule(self.place, self._conditions(path), best, worse, alike)
         # Where nearly all fail, a tool that failed is no worse than the others.
         tried, failed = self._others(tool, runs)
         surely_more = tried >= FEWEST and 1 - of_tool.most > failed / tried
         if not surely_more:
             return None
-        return ToolRule(self._place, self._conditions(path), "", (tool,), runs)
+        return ToolRule(self.place, self._conditions(path), "", (tool,), runs)
 
     def _is_one_of_several(self, under_N: BoolArray, right_N: BoolArray) -> bool:
         """Whether another call than the right one won more of the runs than wrong labels explain."""
         won = self._runs_in(under_N & self._won_N)
-        others = self._chosen(under_N & self._won_N & ~right_N)
-        # A run that comes to a place several times is one.
-        runs = Counter(tool for _, tool in {(row.run.id, tool) for row in others for tool in row.tools})
-        return any(lower_bound(often, won - often) > 1 - _PURE for often in runs.values())
+        others = self._runs(under_N & self._won_N & ~right_N).values()
+        return any(lower_bound(other.called, won - other.called) > 1 - _PURE for other in others)
 
     def _is_news(self, path: _Path) -> bool:
         """Whether it asks for what the last call has just shown, which was no reason for an earlier mistake."""
-        return any(self._tests.tests[test].source == self._place.tool for test, _ in path)
+        return any(self._tests.tests[test].source == self.place.tool for test, _ in path)
 
     def _usual(self, tool: ToolName, under_N: BoolArray, share: float, *, everywhere: bool) -> bool:
         """Whether such a share of the runs that found a way called the tool, most of them without a detour.
@@ -475,12 +437,8 @@ class _AtPlace:
     def _others(self, tool: ToolName, runs: Mapping[ToolName, RunsOf]) -> tuple[int, int]:
         """The runs that did something else, and those of them that failed."""
         did = {*runs[tool].worked, *runs[tool].failed}
-        worked, failed = set[str](), set[str]()
-        for of_other in runs.values():
-            worked.update(of_other.worked)
-            failed.update(of_other.failed)
-        worked -= did
-        failed -= did | worked
+        worked = set(chain.from_iterable(other.worked for other in runs.values())) - did
+        failed = set(chain.from_iterable(other.failed for other in runs.values())) - did - worked
         return len(worked) + len(failed), len(failed)
 
     def _worse(self, tool: ToolName, under_N: BoolArray) -> tuple[ToolName, ...]:
@@ -502,7 +460,7 @@ class _AtPlace:
         usual = {before for before, times in after.items() if times >= RARE * len(failed)}
         if not usual:
             return under_N
-        return under_N & np.array([row.before in usual for row in self._rows], dtype=np.bool_)
+        return under_N & np.array([row.before in usual for row in self.rows])
 
     def _alike(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
         """Of some decisions those in situations in which a tool failed, and other calls worked.
@@ -523,13 +481,13 @@ class _AtPlace:
         return under_N & alike_N
 
     def _did(self, tool: ToolName) -> BoolArray:
-        return np.array([tool in row.tools for row in self._rows], dtype=np.bool_)
+        return np.array([tool in row.tools for row in self.rows])
 
     def _reached(self, tool: ToolName) -> BoolArray:
-        return np.array([tool in soon for soon in self._soon], dtype=np.bool_)
+        return np.array([tool in soon for soon in self._soon])
 
     def _chosen(self, chosen_N: BoolArray) -> list[Decision]:
-        return [self._rows[row] for row in np.flatnonzero(chosen_N).tolist()]
+        return [self.rows[row] for row in np.flatnonzero(chosen_N).tolist()]
 
     def _runs_in(self, chosen_N: BoolArray) -> int:
         """Of how many runs some decisions are."""
@@ -549,15 +507,15 @@ class _AtPlace:
     @cached_property
     def _tests(self) -> TestedRows:
         """The tests that conditions are made of, and decisions are compared by."""
-        family_N = np.unique([row.run.case for row in self._rows], return_inverse=True)[1].astype(np.intp)
+        family_N = np.unique([row.run.case for row in self.rows], return_inverse=True)[1]
         # Tests that fewer decisions meet are not tried: they cost time and decide little.
-        fewest = max(FEWEST, len(self._rows) // 100)
-        known = KnownFacts.of(self._rows, self._numbers)
+        fewest = max(FEWEST, len(self.rows) // 100)
+        known = KnownFacts.of(self.rows, self.numbers)
         found = tests_of(known, family_N, fewest=fewest, keep=_reads_well)
-        tool_N = np.unique([row.tools[0] for row in self._rows], return_inverse=True)[1]
+        tool_N = np.unique([row.tools[0] for row in self.rows], return_inverse=True)[1]
         label_N = 2 * tool_N + self._well_N
         best = best_tests(found, label_N)
-        instance_N = np.unique([row.run.instance for row in self._rows], return_inverse=True)[1]
+        instance_N = np.unique([row.run.instance for row in self.rows], return_inverse=True)[1]
         return with_comparisons(best, known, label_N, instance_N, fewest=fewest, keep=_reads_well)
 
     def _narrowed(self, among_N: BoolArray, right_N: BoolArray) -> _Path:
@@ -584,11 +542,10 @@ class _AtPlace:
             if found is not None:
                 elsewhere_N |= (fold_N == fold) & self._under(found)
         under_N = among_N & self._under(path)
-        borne_out = int((under_N & elsewhere_N & right_N).sum())
         # Most of its decisions must be ones that the others find it for, and it must be right there, surely more often
         # than everywhere.
         found_N = under_N & elsewhere_N
-        times = int(found_N.sum())
+        times, borne_out = int(found_N.sum()), int((found_N & right_N).sum())
         reliable = 2 * times >= under_N.sum() and borne_out >= RELIABLE * times
         usual = right / among_N.sum()
         if not reliable or lower_bound(borne_out, times - borne_out) <= usual:
@@ -610,26 +567,25 @@ class _AtPlace:
             known = sum(self._is_known(test, row) for row in rows)
             if known < _PURE * len(rows) and any(_has_result(test, row) for row in rows):
                 return False
-        missing = ["~" in test.fact for test in denied]
-        return len(path) < 2 or sum(missing) < len(path)
+        return len(path) < 2 or sum("~" in test.fact for test in denied) < len(path)
 
     def _is_known(self, test: FactTest, row: Decision) -> bool:
         """Whether what a test asks about was returned before a decision: a result, or in it a number."""
-        numbers = [self._numbers[name] for name in test.names if not (name.presence or name.source.startswith("<"))]
+        numbers = [self.numbers[name] for name in test.names if not (name.presence or name.source.startswith("<"))]
         if not numbers:
             return _has_result(test, row)
         return all(any(number in segment.fact_F for segment in row.known) for number in numbers)
 
     def _folds(self, right_N: BoolArray) -> IndexArray:
         """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""
-        names = [row.run.id for row in self._rows]
+        names = [row.run.id for row in self.rows]
         if self._of_families(right_N):
-            names = [row.run.case for row in self._rows]
+            names = [row.run.case for row in self.rows]
         # In an order that does not depend on that of arrival; where it is right, evenly.
         first = {names[row] for row in np.flatnonzero(right_N).tolist()}
         drawn = sorted(set(names), key=lambda name: (name not in first, crc32(name.encode("utf-8", "replace")), name))
         fold = {name: number % _FOLDS for number, name in enumerate(drawn)}
-        return np.array([fold[name] for name in names], dtype=np.intp)
+        return np.array([fold[name] for name in names])
 
     def _best_path(self, among_N: BoolArray, right_N: BoolArray) -> _Path | None:
         """The way to the leaf with most decisions that bear a rule out, if nearly all do there; None without one."""
@@ -672,16 +628,16 @@ class _AtPlace:
 
     def _under(self, path: _Path) -> BoolArray:
         """The decisions with these answers."""
-        under_N = np.ones(len(self._rows), dtype=np.bool_)
+        under_N = np.ones(len(self.rows), dtype=np.bool_)
         for test, answer in path:
             under_N &= self._tests.true_NF[:, test] == answer
         return under_N
 
     def _conditions(self, path: _Path) -> Conditions:
         """The path as conditions; those that only tell whether a tool was called say that."""
-        conditions: dict[tuple[FactTest, bool], None] = {}
-        if self._place.failed:
-            conditions[FAILED, True] = None
+        conditions: list[tuple[FactTest, bool]] = []
+        if self.place.failed:
+            conditions.append((FAILED, True))
         rows = self._chosen(self._under(path))
         for number, answer in path:
             test = self._tests.tests[number]
@@ -691,8 +647,8 @@ class _AtPlace:
                 is_call = not any(_has_result(test, row) for row in rows)
             if is_call:
                 test = FactTest(CALLED, test.source.removeprefix(RESULTS_OF), _fewest_calls(test) - 0.5)
-            conditions[test, answer] = None
-        return tuple(conditions)
+            conditions.append((test, answer))
+        return tuple(dict.fromkeys(conditions))
 
     def _is_of_each_result(self, number: int) -> bool:
         """Whether it is true wherever the tool that returns it was called here; a value or a word also elsewhere."""
@@ -700,8 +656,8 @@ class _AtPlace:
         if test.source.startswith("<"):
             return False
         name = FactName(test.source, test.fact)
-        called_N = np.array([test.source in row.past for row in self._rows], dtype=np.bool_)
-        return (not name.presence or name in self._common) and bool(self._tests.true_NF[called_N, number].all())
+        called_N = np.array([test.source in row.past for row in self.rows])
+        return (not name.presence or name in self.common) and bool(self._tests.true_NF[called_N, number].all())
 
 
 def _fewest_calls(test: FactTest) -> int:
