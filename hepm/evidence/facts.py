@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Final, NamedTuple
@@ -24,6 +24,7 @@ from hepm.evidence.decisions import (
     IndexArray,
     IntArray,
     Labels,
+    Segment,
     facts_of_calls,
 )
 from hepm.graph.rows import Float32Array
@@ -47,6 +48,7 @@ MOST_WORDS: Final = 8
 """Further words that one test asks for."""
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
 _OF_RUN: Final[Mapping[str, tuple[str, str]]] = {
+    CALLED: ("{} was not called", "{} was called"),
     ENDED: ("the last call did not end in an error", "the last call ended in an error"),
     USER: ("the user is not {}", "the user is {}"),
     SINCE: ("the {} has not written since", "the {} has written since"),
@@ -83,7 +85,7 @@ class FactTest(NamedTuple):
             return of_source.get(self.fact, math.nan) - than > self.above
         if self.weights:
             return bool(of_source) and sum(weight for word, weight in self.weights if word in of_source) > self.above
-        return any(fact in of_source and of_source[fact] > self.above for fact in (self.fact, *self.others))
+        return any(of_source.get(fact, -math.inf) > self.above for fact in (self.fact, *self.others))
 
     @property
     def names(self) -> list[FactName]:
@@ -116,7 +118,9 @@ class FactTest(NamedTuple):
         holds = self.holds(known)
         of_source = known.get(self.source, _NOTHING)
         if self.weights or (holds and self.others):
-            return self._by_words(of_source, holds=holds)
+            there = self._telling(of_source, holds=holds)
+            if there:
+                return f"{self._says(True)} {_quoted(there if self.weights else there[:1])}"
         is_plain = self.than is not None or "~" in self.fact or self.fact.endswith(PRESENT) or self.any_number
         if holds or is_plain or self.source in (CALLED, BEFORE, SINCE, USER):
             return self.in_words(holds=holds)
@@ -135,11 +139,9 @@ class FactTest(NamedTuple):
         """One of its answers in words, whatever is known; a number that is not above the limit is known."""
         of_run = _OF_RUN.get(self.fact) or _OF_RUN.get(self.source)
         if of_run is not None:
-            return of_run[holds].format(self.fact.removeprefix("="))
-        if self.source == CALLED:
             most = int(self.above)  # of 0.5 calls 0: whether it was called at all
             times = _TIMES.get(most, f" more than {most} times")
-            return f"{self.fact} {'was' if holds else 'was not'} called{times}"
+            return of_run[holds].format(self.fact.removeprefix("=")) + times
         if "~" in self.fact:
             return f"{self._says(holds)} {_quoted([word for word, _ in self.weights] or [self.fact])}"
         if self.fact.endswith(PRESENT):
@@ -148,14 +150,9 @@ class FactTest(NamedTuple):
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
             return f"{self._says(holds)} {key or 'the result'} is {value}"
-        return self._number_in_words(holds=holds)
-
-    def _by_words(self, known: Mapping[str, float], *, holds: bool) -> str:
-        """The answer by the words that are there and speak for it."""
-        there = self._telling(known, holds=holds)
-        if not there:
-            return self.in_words(holds=holds)
-        return f"{self._says(True)} {_quoted(there if self.weights else there[:1])}"
+        if self.any_number:
+            return f"{self._says(holds)} {'a number' if self.fact == '#' else self._name}"
+        return f"{self._number_says} {self._limit_in_words(holds=holds)}"
 
     def _telling(self, known: Mapping[str, float], *, holds: bool) -> list[str]:
         """The words that are there and speak for an answer, the most telling first."""
@@ -181,11 +178,6 @@ class FactTest(NamedTuple):
         speaker = _SPEAKERS.get(self.source, self.source)
         return f"{speaker} {'says' if holds else 'does not say'}"
 
-    def _number_in_words(self, *, holds: bool) -> str:
-        if self.any_number:
-            return f"{self._says(holds)} {'a number' if self.fact == '#' else self._name}"
-        return f"{self._number_says} {self._limit_in_words(holds=holds)}"
-
     def _limit_in_words(self, *, holds: bool) -> str:
         if self.than is not None:
             return self._than_in_words(self.than, holds=holds)
@@ -209,9 +201,7 @@ class FactTest(NamedTuple):
 
     @property
     def _beyond(self) -> str:
-        if self._is_date:
-            return f"after {self._amount(self.above)}"
-        return f"above {self._amount(self.above)}"
+        return f"{'after' if self._is_date else 'above'} {self._amount(self.above)}"
 
     @property
     def _number_says(self) -> str:
@@ -275,19 +265,17 @@ class Questions:
         self.tests = tuple(tests)
         self.others = frozenset(others)
         self.users = [number for number, test in enumerate(tests) if test.source == USER]
-        self._comparisons: list[tuple[int, FactTest]] = []
-        self._wordings: list[tuple[int, FactTest, dict[str, float]]] = []
+        self._others: list[tuple[int, FactTest, dict[str, float]]] = []  # comparisons, and wordings with their weights
         self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
         for number, test in enumerate(tests):
+            if test.weights or test.than is not None:
+                self._others.append((number, test, dict(test.weights)))
             if test.weights:
-                self._wordings.append((number, test, dict(test.weights)))
                 continue
             for source, fact in test.names:
                 asked = self._by_fact.setdefault(source, {}).setdefault(fact, [])
                 if test.than is None:
                     asked.append((number, test.above))
-            if test.than is not None:
-                self._comparisons.append((number, test))
 
     def is_unlike_all(self, source: str, facts: Facts) -> bool:
         """Whether a tool's result is known, and has not one of the facts asked, as hardly any result before."""
@@ -304,11 +292,12 @@ class Questions:
             for fact in asked.keys() & known.keys():
                 for number, above in asked[fact]:
                     true_F[number] |= known[fact] > above
-        for number, test in self._comparisons:
-            true_F[number] = test.holds(facts)
-        for number, test, weights in self._wordings:
-            known = facts.get(test.source, _NOTHING)  # few words, where the test has hundreds
-            true_F[number] = bool(known) and sum(weights.get(word, 0.0) for word in known) > test.above
+        for number, test, weights in self._others:
+            known = facts.get(test.source, _NOTHING)
+            if weights and known:  # few words, where the test has hundreds
+                true_F[number] = sum(weights.get(word, 0.0) for word in known) > test.above
+            else:
+                true_F[number] = test.holds(facts)
         return true_F
 
 
@@ -338,20 +327,17 @@ class KnownFacts(NamedTuple):
     @classmethod
     def of(cls, decisions: Sequence[Decision], numbers: FactNumbers) -> KnownFacts:
         """Of decisions whose facts have these numbers."""
-        rows: list[IndexArray] = [np.zeros(0, dtype=np.intp)]
-        facts: list[IntArray] = [np.zeros(0, dtype=np.int32)]
-        values: list[Float32Array] = [np.zeros(0, dtype=np.float32)]
+        rows: list[int] = []
+        segments: list[Segment] = []
         for row, decision in enumerate(decisions):
-            segments = list(decision.known)
+            before = len(segments)
+            segments += decision.known
             for source, of_source in facts_of_calls(decision.past, decision.flags, decision.run.user).items():
                 segments.append(numbers.segment(source, of_source))
-            known = 0
-            for segment in segments:
-                facts.append(segment.fact_F)
-                values.append(segment.value_F)
-                known += len(segment.fact_F)
-            rows.append(np.full(known, row))
-        return cls(decisions, numbers.names, np.concatenate(rows), np.concatenate(facts), np.concatenate(values))
+            rows += [row] * (len(segments) - before)
+        facts_S, values_S = zip(*segments, strict=True)
+        fact_E = np.concatenate(facts_S)
+        return cls(decisions, numbers.names, np.repeat(rows, list(map(len, facts_S))), fact_E, np.concatenate(values_S))
 
     def among(self, rows: IndexArray) -> KnownFacts:
         """What was known before some of the decisions."""
@@ -453,31 +439,21 @@ def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str
     Of several that are true of the same decisions, what the last call returned comes first: it explains more than a
     word of the user. Of words the longest says most, "quarantine" rather than "must"; the others go with it.
     """
-    ranks = defaultdict(lambda: 1, {CALLED: 3, SINCE: 3, BEFORE: 4, SAID_LAST: 5, SAID: 6, USER: 7})
-    ranks.update(dict.fromkeys(last_tools, 0))
+    ranks = {CALLED: 3, SINCE: 3, BEFORE: 4, SAID_LAST: 5, SAID: 6, USER: 7} | dict.fromkeys(last_tools, 0)
 
     def order(number: int) -> tuple[int, str, int, FactTest]:
         test = tests[number]
-        return ranks[test.source], test.source, len(test.fact) * -("~" in test.fact), test
+        return ranks.get(test.source, 1), test.source, len(test.fact) * -("~" in test.fact), test
 
     equal: dict[bytes, list[int]] = {}
     for number in sorted(range(len(tests)), key=order):
         equal.setdefault(np.packbits(true_FN[number]).tobytes(), []).append(number)
     chosen: dict[FactTest, int] = {}
     for first, *further in equal.values():
-        test, others = tests[first], [tests[number] for number in further]
-        words: list[str] = []
-        if "~" in test.fact:
-            words = [other.fact for other in others if other.source == test.source and "~" in other.fact]
+        test, others = tests[first], [tests[number] for number in further if "~" in tests[first].fact]
+        words = [other.fact for other in others if other.source == test.source and "~" in other.fact]
         chosen[test._replace(others=tuple(words[:MOST_WORDS]))] = first
     return chosen
-
-
-def with_user(facts: Facts, user: str) -> Facts:
-    """The facts of a query with the user's name; none are added where nothing else is known, or no user."""
-    if not facts or not user:
-        return facts
-    return {**facts, USER: {f"={user}": 1.0}}
 
 
 def counts_by(true_NF: BoolArray, group_N: Labels) -> IndexArray:

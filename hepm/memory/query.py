@@ -87,9 +87,7 @@ def _facts_of_text(state: StateSummary) -> Facts:
 
 
 def for_user(state: StateSummary, user: str) -> StateSummary:
-    """What the agent knows, with whom the run is for."""
-    if not user:  # the import below loads numpy
+    """What the agent knows, with whom the run is for; without it where nothing else is known, or no user."""
+    if not user or not state.facts:
         return state
-    from hepm.evidence.facts import with_user
-
-    return replace(state, facts=with_user(state.facts, user))
+    return replace(state, facts={**state.facts, USER: {f"={user}": 1.0}})
