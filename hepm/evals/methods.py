@@ -17,8 +17,7 @@ from hepm.evals.domains import DomainRun, Event
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.ingest.transitions import AgentState
 from hepm.memory import Memory
-from hepm.policy import POLICIES, Floors, Policy, PolicySettings, Procedural, Query, floors_of
-from hepm.policy.named import NamedPolicy
+from hepm.policy import POLICIES, Floors, Policy, Procedural, Query, floors_of, policy_named
 from hepm.types import DEFAULT_NAMESPACE, StateSummary, Suggestions
 
 DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
@@ -45,8 +44,8 @@ def all_methods() -> list[Method]:
 def policies() -> list[Method]:
     """Each policy under its name in `hepm suggest --policy`, and two that H-EPM takes apart (table 4, B ii and C i)."""
     methods: list[Method] = []
-    for name, policy in POLICIES.items():
-        methods.append(Method(name, policy.about, partial(PolicyPredictor, partial(_named, policy))))
+    for name, about in POLICIES.items():
+        methods.append(Method(name, about, partial(PolicyPredictor, partial(policy_named, name))))
     without_efficiency = partial(PolicyPredictor, lambda floors: Procedural(c=0, floors=floors))
     states_first = partial(PolicyPredictor, EpisodicElseProcedural)
     return [
@@ -54,10 +53,6 @@ def policies() -> list[Method]:
         Method("procedural-c0", "edge weights without efficiency", without_efficiency),
         Method("episodic-else-procedural", "weights where no state is remembered", states_first),
     ]
-
-
-def _named(policy: NamedPolicy, floors: Floors) -> Policy:
-    return policy.make(PolicySettings(floors))
 
 
 class PolicyPredictor:

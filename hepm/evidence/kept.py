@@ -7,11 +7,11 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
+from itertools import count
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -46,13 +46,6 @@ class KeptEvidence(NamedTuple):
     value_D2: FloatArray
 
 
-class KeptRules(NamedTuple):
-    """Rules, and the revision of the store whose runs they are of."""
-
-    revision: int
-    rules: list[ToolRule]
-
-
 def kept_file(folder: Path, namespace: str) -> Path:
     """The file of a namespace, whose name may hold characters that no file name may."""
     digest = hashlib.blake2b(namespace.encode("utf-8", "replace"), digest_size=6).hexdigest()
@@ -66,18 +59,12 @@ def drop_kept(file: Path) -> None:
             kept.unlink(missing_ok=True)
 
 
-def drop_former(file: Path) -> None:
-    """Remove what former versions kept in a folder of this name: vectors and calls that may be forgotten since."""
-    shutil.rmtree(file.with_suffix(""), ignore_errors=True)
-
-
 def keep(file: Path, kept: KeptEvidence) -> None:
     """Write a file atomically; a full disk keeps none."""
     evidence = kept.evidence
     places: list[list[object]] = []
     for place, known in evidence.places.items():
-        asked = known.questions
-        places.append([*place, known.seen, known.tools, asked.tests, sorted(asked.others)])
+        places.append([*place, known.seen, known.tools, known.questions.tests, sorted(known.questions.others)])
     # One array of all places each: thousands of small ones would take a new process half a second to read.
     columns = list(zip(*map(_arrays, evidence.places.values()), strict=True))
     arrays = {f"places_{number}": np.concatenate(column, axis=None) for number, column in enumerate(columns)}
@@ -132,13 +119,16 @@ def keep_rules(file: Path, revision: int, rules: Iterable[ToolRule]) -> None:
     _write(_rules_beside(file), lambda stream: stream.write(texts.encode()))
 
 
-def read_kept_rules(file: Path) -> KeptRules | None:
-    """The rules beside a file; None if there are none, or they are damaged or of another version."""
+def read_kept_rules(file: Path) -> tuple[int, list[ToolRule]] | None:
+    """The rules beside a file, and the revision of the store whose runs they are of.
+
+    None if there are none, or they are damaged or of another version.
+    """
     try:
         texts: Mapping[str, Any] = json.loads(_rules_beside(file).read_bytes())
         if texts["format"] != FORMAT:
             return None
-        return KeptRules(texts["revision"], list(map(_rule, texts["rules"])))
+        return texts["revision"], list(map(_rule, texts["rules"]))
     except FileNotFoundError:
         return None
     except (OSError, KeyError, TypeError, ValueError) as error:
@@ -148,17 +138,16 @@ def read_kept_rules(file: Path) -> KeptRules | None:
 
 def _test(kept: Sequence[Any]) -> FactTest:
     source, fact, above, others, than, weights = kept
-    weighed = tuple((word, weight) for word, weight in weights)
-    return FactTest(source, fact, above, tuple(others), than and FactName(*than), weighed)
+    return FactTest(
+        source, fact, above, tuple(others), than and FactName(*than), tuple((word, weight) for word, weight in weights)
+    )
 
 
 def _rule(kept: Sequence[Any]) -> ToolRule:
     place, conditions, better, worse, runs, family, part = kept
-    tests: list[tuple[FactTest, bool]] = []
-    for test, true in conditions:
-        tests.append((_test(test), true))
+    tests = tuple((_test(test), true) for test, true in conditions)
     by_tool = {tool: RunsOf(*map(tuple, of_tool)) for tool, of_tool in runs.items()}
-    return ToolRule(CallPlace(*place), tuple(tests), better, tuple(worse), by_tool, family, part)
+    return ToolRule(CallPlace(*place), tests, better, tuple(worse), by_tool, family, part)
 
 
 def read_kept(file: Path) -> KeptEvidence | None:
@@ -184,10 +173,6 @@ def _of_places(joined: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[ND
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
-def _numbered(names: Iterable[str]) -> dict[str, int]:
-    return {name: number for number, name in enumerate(names)}
-
-
 def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Learned:
     places: dict[CallPlace, PlaceEvidence] = {}
     columns = [_of_places(arrays[f"places_{number}"], shapes) for number, shapes in enumerate(texts["shapes"])]
@@ -199,9 +184,9 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
         leaf_NT = np.asfortranarray(leaf_NT)  # as in `grow`
         places[CallPlace(tool, failed)] = PlaceEvidence(seen, tuple(tools), asked, forest, small, leaf_NT, *rows)
     runs = [KnownRun(id, frozenset(words), frozenset(named), tuple(calls)) for id, words, named, calls in texts["runs"]]
-    requests = Requests.weighed(runs, arrays["family_R"], arrays["won_R"], _numbered(texts["families"]))
+    requests = Requests.weighed(runs, arrays["family_R"], arrays["won_R"], dict(zip(texts["families"], count())))
     weights, first, *measured = texts["chance"]
-    numbers = ToolCodes(_numbered(texts["tools"]))
+    numbers = ToolCodes(zip(texts["tools"], count()))
     return Learned(
         places,
         requests,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -26,12 +27,14 @@ MOST_DECISIONS: Final = 1_000
 """Of one place that are learned from, half of them the latest."""
 
 
-def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = True, measured: bool = True) -> Learned:
+def learn(
+    runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = True, chance: Chance | None = None
+) -> Learned:
     """Learn from runs, in order of arrival.
 
     Args:
         whole: Whether these are all that the memory has.
-        measured: Whether to measure how often hints are right.
+        chance: How often hints are right; None to measure it.
     """
     set_cases(runs)
     requests = Requests.of(runs)
@@ -42,10 +45,7 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
     support, failures = Counter[ToolName](), Counter[ToolName]()
     decisions_at: dict[CallPlace, list[Decision]] = defaultdict(list)
     for run in runs:
-        if run.won:
-            support.update(set(run.calls))
-        else:
-            failures.update(set(run.calls))
+        (support if run.won else failures).update(set(run.calls))
         for decision in run.decisions:
             decisions_at[decision.place].append(decision)
     rows_at: dict[CallPlace, list[Decision]] = {}
@@ -69,9 +69,7 @@ def learn(runs: Sequence[LabelledRun], numbers: FactNumbers, *, whole: bool = Tr
         stems_of(tools),
         whole=whole,
     )
-    if not measured:
-        return evidence
-    return replace(evidence, chance=_measure(evidence, rows_at))
+    return replace(evidence, chance=chance or _measure(evidence, rows_at))
 
 
 def set_cases(runs: Sequence[LabelledRun]) -> None:
@@ -92,18 +90,15 @@ def set_cases(runs: Sequence[LabelledRun]) -> None:
 
 def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
     """Ask what would have been said at decisions of successful runs that no hint came before."""
-    row_of: dict[Decision, tuple[CallPlace, int]] = {}
-    asked: list[Decision] = []
-    for place, rows in rows_at.items():
-        for row, decision in enumerate(rows):
-            row_of[decision] = place, row
-            if decision.run.won and not decision.flags & ADVISED:
-                asked.append(decision)
+    row_of: dict[Decision, int] = {}
+    for rows in rows_at.values():
+        row_of.update(zip(rows, count()))
+    asked = [decision for decision in row_of if decision.run.won and not decision.flags & ADVISED]
     asked.sort(key=lambda decision: (decision.run.seq, decision.at))
 
     def ask(decision: Decision, known: bool) -> HeldOut:
-        place, row = row_of[decision]
-        return evidence.held_out(evidence.places[place], row, decision.past, decision.again, known=known)
+        place = evidence.places[decision.place]
+        return evidence.held_out(place, row_of[decision], decision.past, decision.again, known=known)
 
     return Chance.measure(spread(asked, MOST_ASKED), ask)
 
@@ -112,7 +107,6 @@ def spread(decisions: Sequence[Decision], most: int) -> list[Decision]:
     """The latest half, and as many that are evenly spread over those before."""
     if len(decisions) <= most:
         return list(decisions)
-    latest = most // 2
-    earlier = decisions[:-latest]
-    chosen = [earlier[place] for place in spread_over(len(earlier), most - latest)]
-    return [*chosen, *decisions[-latest:]]
+    earlier = len(decisions) - most // 2
+    chosen = [decisions[place] for place in spread_over(earlier, most - most // 2)]
+    return [*chosen, *decisions[earlier:]]

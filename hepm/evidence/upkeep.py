@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,7 +19,6 @@ from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRu
 from hepm.evidence.engine import Learned
 from hepm.evidence.kept import (
     KeptEvidence,
-    drop_former,
     keep,
     keep_rules,
     kept_file,
@@ -32,7 +30,7 @@ from hepm.evidence.place import PlaceEvidence, grow
 from hepm.evidence.rules import ToolRule, rules_of, task_rules_of
 from hepm.evidence.values import best_known
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
-from hepm.graph.rows import RevisionChange, RunRow
+from hepm.graph.rows import LAST_ROW, RevisionChange, RunRow
 from hepm.types import ToolName
 
 MOST_CALLS: Final = 24_000
@@ -49,7 +47,6 @@ MOST_AFTER: Final = 64
 """this many runs,"""
 _MOST_PLACES: Final = 256  # that this is kept for
 _AT_ONCE: Final = 512  # runs that are read with one statement
-_NEWEST: Final = 2**62  # above every row number
 
 
 class RunSample(NamedTuple):
@@ -117,14 +114,12 @@ class LiveEvidence:
 
     def latest(self) -> Learned:
         """What is known now; learned, or read from a file, when it is first asked for."""
-        evidence = self._evidence
-        if evidence is None:
+        if self._evidence is None:
             with self._lock:
                 if self._evidence is None and not self._restore():
                     self._learn(self.runs())
-                evidence = self._evidence
-        assert evidence is not None
-        return evidence
+        assert self._evidence is not None
+        return self._evidence
 
     def at(self, place: CallPlace) -> Learned:
         """What is known at a place: of a large memory by runs that came there, if those that were read hardly did."""
@@ -140,34 +135,31 @@ class LiveEvidence:
                 if len(self._seldom) >= _MOST_PLACES:
                     self._seldom.clear()
                 # It is made anew with each run, and so is what is measured.
-                self._seldom[place.tool] = replace(read, chance=evidence.chance)
+                self._seldom[place.tool] = read
             return self._seldom[place.tool]
 
     def _read_after(self, tool: ToolName, evidence: Learned) -> Learned | None:
         """What is known by the latest runs that went on from a tool; None while the store does not answer."""
         try:
             edges = self._store.edges(namespace=self._namespace, sources=[tool])
-            total = sum(support + failures for _, _, support, _, failures, _ in edges)
-            most: dict[tuple[ToolName, ToolName], int] = {}
-            for source, target, support, _, failures, _ in edges:
-                if support + failures:
-                    most[source, target] = max(MOST_AFTER * (support + failures) // total, 1)
-            if not most:
+            runs_on = {(source, target): support + failures for source, target, support, _, failures, _ in edges}
+            total = sum(runs_on.values())
+            if not total:
                 return evidence
+            most = {edge: max(MOST_AFTER * runs // total, 1) for edge, runs in runs_on.items() if runs}
             rows = self._store.latest_on_edges(most, namespace=self._namespace)
         except StoreUnavailableError:
             return None
         numbers = FactNumbers()
         runs = [read_run(row, numbers) for row in rows[-2 * MOST_AFTER :]]
-        return learn(runs, numbers, whole=False, measured=False)
+        return learn(runs, numbers, whole=False, chance=evidence.chance)
 
     def runs(self) -> RunSample:
         """The runs that are learned from."""
-        sample = self._sample
-        if sample is None:
-            with self._lock:
-                sample = self._sample = self._sample or self._read_sample()
-        return sample
+        with self._lock:
+            if self._sample is None:
+                self._sample = self._read_sample()
+            return self._sample
 
     def rules(self, *, anew: bool = True) -> list[ToolRule]:
         """What worked and what failed where, as rules: of all tasks, and after them of single ones.
@@ -180,8 +172,8 @@ class LiveEvidence:
         with self._lock:
             if self._evidence is None and self._file is not None:
                 kept = read_kept_rules(self._file)
-                if kept is not None and self._unchanged_since(kept.revision):
-                    return kept.rules
+                if kept is not None and self._unchanged_since(kept[0]):
+                    return kept[1]
             sample = self.valued(anew=anew)
             runs, as_read = list(sample.runs), not self._added
         found = [*rules_of(runs, sample.numbers), *task_rules_of(runs)]
@@ -204,17 +196,15 @@ class LiveEvidence:
     def _unchanged_since(self, revision: int) -> bool:
         """Whether no run was stored, changed or removed since."""
         changes = self._store.changes_since(revision)
-        if changes is None:
-            return False
         # Lessons change no tool.
-        return all(change.sources == () for change in changes if change.namespace in (self._namespace, ""))
+        return changes is not None and not any(
+            change.sources != () for change in changes if change.namespace in (self._namespace, "")
+        )
 
     @property
     def whole(self) -> bool:
         """Whether all runs are learned from."""
-        if self._evidence is None:
-            return self.runs().whole
-        return self._evidence.whole
+        return (self._evidence or self.runs()).whole
 
     def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Note what later revisions changed, for `update`."""
@@ -286,7 +276,6 @@ class LiveEvidence:
         """Take what another process learned, if its runs are there still and few are newer."""
         if self._file is None:
             return False
-        drop_former(self._file)
         kept = read_kept(self._file)
         if kept is None or not self._holds(kept):
             return False
@@ -308,7 +297,7 @@ class LiveEvidence:
         for change in changes or ():
             if change.namespace == self._namespace and change.removed:
                 return False
-        latest = self._store.latest_runs(namespace=self._namespace, before=_NEWEST, most=1)
+        latest = self._store.latest_runs(namespace=self._namespace, before=LAST_ROW, most=1)
         return latest[-1].seq - about["newest"] <= (GROWN - 1) * len(kept.evidence.requests.runs)
 
     def _add(self, row: RunRow) -> None:
@@ -371,7 +360,7 @@ class LiveEvidence:
 
     def _from_latest(self) -> Iterator[RunRow]:
         """Labelled, counted runs, the latest first."""
-        before = _NEWEST
+        before = LAST_ROW
         while True:
             page = self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE)
             if not page:

@@ -17,7 +17,7 @@ from hepm.ingest.records import ReadOptions, graded
 from hepm.ingest.tools import read_tools
 from hepm.memory.opened import OpenedMemory, checked_holdout
 from hepm.memory.query import for_user, query_of
-from hepm.policy import POLICIES, Floors, Policy, PolicySettings, floors_of
+from hepm.policy import POLICIES, Floors, Policy, floors_of, policy_named
 from hepm.policy.query import without_refused
 from hepm.types import (
     DEFAULT_NAMESPACE,
@@ -345,7 +345,7 @@ class Memory(OpenedMemory):
         folder = self._folders.rankers
         if name == "hybrid" and folder is not None and os.access(folder, os.F_OK):
             ranker = self.rankers.find_used(mirror)
-        return POLICIES[name].make(PolicySettings(floors, c, ranker))
+        return policy_named(name, floors, c=c, ranker=ranker)
 
     def prompt(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hepm.policy.h_epm import Adaptive, Episodic, Procedural
-from hepm.policy.named import POLICIES, PolicySettings
+from hepm.policy.named import POLICIES, policy_named
 from hepm.policy.query import Floors, Policy, Query, floors_of
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ __all__ = [
     "Floors",
     "Hybrid",
     "Policy",
-    "PolicySettings",
     "Procedural",
     "Query",
     "floors_of",
+    "policy_named",
 ]
 
 

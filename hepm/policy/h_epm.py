@@ -123,17 +123,13 @@ def _by_state(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge, co
     return _suggestion(mirror, query, candidate, max(0.0, cosine), cosine, reason)
 
 
-class Adaptive:
+class Adaptive(Episodic):
     """Switches as H-EPM 4.3 does: an agent's own summary is compared with remembered states, else weights answer.
 
     An extract of the conversation is no summary.
     """
 
-    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
-        self._episodic = Episodic(c=c, floors=floors)
-        self._procedural = Procedural(c=c, floors=floors)
-
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         if query.state is not None and query.state.own.strip():
-            return self._episodic.suggest(mirror, query)
-        return self._procedural.suggest(mirror, query)
+            return super().suggest(mirror, query)
+        return Procedural(c=self.c, floors=self.floors).suggest(mirror, query)

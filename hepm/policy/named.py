@@ -5,59 +5,38 @@ A new entry needs its name in `hepm.types.PolicyName`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 from hepm.policy.h_epm import Adaptive, Episodic, Procedural
 from hepm.policy.query import Floors, Policy, TrainedRanker
 
+# The order is that of `hepm eval`.
+POLICIES: Final[Mapping[str, str]] = {
+    "hybrid": "what came of calls in situations like this one",
+    "adaptive": "episodic where the agent summarised, else weights",
+    "episodic": "best remembered state on each edge",
+    "procedural": "H-EPM's edge weights, c = 1",
+}
+"""What the policies rank by, in a few words."""
+_OF_PAPER: Final[Mapping[str, type[Procedural | Episodic]]] = {
+    "adaptive": Adaptive,
+    "episodic": Episodic,
+    "procedural": Procedural,
+}
 
-class PolicySettings(NamedTuple):
-    """What a named policy is made of; each takes what it needs.
 
-    Attributes:
+def policy_named(
+    name: str, floors: Floors = Floors(), *, c: float = 1.0, ranker: TrainedRanker | None = None
+) -> Policy:
+    """A policy by its name in `POLICIES`, which takes what it needs.
+
+    Args:
         c: Weight of efficiency in edge weights.
         ranker: A trained ranker that passed its gate; None if there is none.
     """
-
-    floors: Floors = Floors()
-    c: float = 1.0
-    ranker: TrainedRanker | None = None
-
-
-class NamedPolicy(NamedTuple):
-    """A policy that users choose by name.
-
-    Attributes:
-        about: What it ranks by, in a few words.
-    """
-
-    about: str
-    make: Callable[[PolicySettings], Policy]
-
-
-def _hybrid(settings: PolicySettings) -> Policy:
+    if name in _OF_PAPER:
+        return _OF_PAPER[name](c=c, floors=floors)
     from hepm.policy.hybrid import Hybrid  # with numpy, which the others do without
 
-    return Hybrid(floors=settings.floors, ranker=settings.ranker)
-
-
-def _adaptive(settings: PolicySettings) -> Policy:
-    return Adaptive(c=settings.c, floors=settings.floors)
-
-
-def _episodic(settings: PolicySettings) -> Policy:
-    return Episodic(c=settings.c, floors=settings.floors)
-
-
-def _procedural(settings: PolicySettings) -> Policy:
-    return Procedural(c=settings.c, floors=settings.floors)
-
-
-# The order is that of `hepm eval`.
-POLICIES: Final[Mapping[str, NamedPolicy]] = {
-    "hybrid": NamedPolicy("what came of calls in situations like this one", _hybrid),
-    "adaptive": NamedPolicy("episodic where the agent summarised, else weights", _adaptive),
-    "episodic": NamedPolicy("best remembered state on each edge", _episodic),
-    "procedural": NamedPolicy("H-EPM's edge weights, c = 1", _procedural),
-}
+    return Hybrid(floors=floors, ranker=ranker)

@@ -13,7 +13,7 @@ from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.tool_life import ToolNames
 from hepm.text import FUNCTION_WORDS
-from hepm.types import START, FailedWay, Speak, StateSummary, Suggestion, Suggestions, ToolName
+from hepm.types import START, FailedWay, Speak, StateSummary, Suggestions, ToolName
 
 SURE: Final = 0.93
 """The chance that a hint needs by default. At .9 an obedient simulated agent that is right in .9 of its calls lost .035
@@ -56,10 +56,8 @@ class Query:
         names = self.names
         if not names.aliases and not names.retired:
             return suggestions
-        ranked: list[Suggestion] = []
-        for suggestion in suggestions.ranked:
-            if suggestion.tool not in names.retired:
-                ranked.append(replace(suggestion, tool=names.shown(suggestion.tool)))
+        left = [suggestion for suggestion in suggestions.ranked if suggestion.tool not in names.retired]
+        ranked = [replace(suggestion, tool=names.shown(suggestion.tool)) for suggestion in left]
         warnings: list[FailedWay] = []
         for warning in suggestions.warnings:
             instead = ""
@@ -182,14 +180,8 @@ def without_refused(suggestions: Suggestions, mirror: NamespaceMirror, query: Qu
     if any(suggestion.tool in refused for suggestion in suggestions.ranked):
         suggestions = suggestions.without(refused, f"users refused what is known {place_of(query)}")
     told = [way for way in ways if way.refused_often][:_MOST_WARNINGS]
-    others: list[FailedWay] = []
-    for way in suggestions.warnings:
-        if way.tool in refused:
-            continue
-        instead = way.instead
-        if instead in refused:
-            instead = ""
-        others.append(replace(way, instead=instead))
+    others = [way for way in suggestions.warnings if way.tool not in refused]
+    others = [replace(way, instead="") if way.instead in refused else way for way in others]
     return replace(suggestions, warnings=(*told, *others))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hepm.errors import InputError
 from hepm.evals.methods import policies
 from hepm.memory import Memory
-from hepm.policy import POLICIES, PolicySettings, Procedural, Query
+from hepm.policy import POLICIES, Procedural, Query, policy_named
 from hepm.types import PolicyName, Suggestions
 from tests.runs import trajectory
 
@@ -22,8 +22,7 @@ def test_an_evaluation_measures_every_policy_that_has_a_name() -> None:
 
 
 def test_a_named_policy_takes_the_weight_of_efficiency() -> None:
-    made = POLICIES["procedural"].make(PolicySettings(c=0.5))
-    assert made == Procedural(c=0.5)
+    assert policy_named("procedural", c=0.5) == Procedural(c=0.5)
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(tmp_path: Path) -> None:
