@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from operator import mul
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -70,20 +70,11 @@ class HeldOut(NamedTuple):
     likeness: float
 
 
-class _Hint(NamedTuple):
-    """A tool that could have been named at a held-out decision.
+_Hint: TypeAlias = tuple[Signs, bool, bool, float]
+"""A tool that could have been named at a held-out decision.
 
-    Attributes:
-        new: Whether the request was asked about as a new one.
-        weight: Of its decision.
-    """
-
-    signs: Signs
-    new: bool
-    right: bool
-    weight: float
-
-
+Its signs, whether the request was asked about as a new one, whether it was right, and the weight of its decision.
+"""
 Ask = Callable[[Decision, bool], HeldOut]
 """Of a decision, and whether other runs of its family are known."""
 
@@ -162,7 +153,7 @@ class Chance:
                 if not known:
                     likeness.append(found.likeness)
                 for tool, of_tool in found.signs.items():
-                    hints[first].append(_Hint(of_tool, not known, is_right(decision, tool, found.share), weight))
+                    hints[first].append((of_tool, not known, is_right(decision, tool, found.share), weight))
         if len(hints[False]) + len(hints[True]) < _FEWEST_ROWS:
             return cls()
         usual, sure = np.quantile(likeness, [_USUAL, _SURE]).tolist()
@@ -173,11 +164,9 @@ class Chance:
         """The weights that explain held-out hints; the shipped ones where there are few."""
         if len(hints) < _FEWEST_ROWS:
             return SHIPPED
-        columns = [self._columns(hint.signs, new=hint.new) for hint in hints]
-        right = [hint.right for hint in hints]
-        weights = [hint.weight for hint in hints]
-        fitted = _fit(np.array(columns, dtype=np.float64), np.array(right, dtype=np.float64), np.array(weights))
-        return tuple(fitted.tolist())
+        columns = [self._columns(signs, new=new) for signs, new, _, _ in hints]
+        _, _, right, weights = zip(*hints, strict=True)
+        return tuple(_fit(np.array(columns), np.array(right), np.array(weights)).tolist())
 
 
 SHIPPED_CHANCE: Final = Chance()
@@ -226,9 +215,9 @@ def _fit(columns_NF: FloatArray, right_N: FloatArray, weight_N: FloatArray) -> F
         slope = columns_NF.T @ (weight_N * (chance_N - right_N)) + _PRIOR * (weights - prior)
         curvature = (columns_NF * (weight_N * chance_N * (1 - chance_N))[:, None]).T @ columns_NF
         step = np.linalg.solve(curvature + _PRIOR * np.eye(len(weights)), slope)
-        while loss(np.asarray(weights - step)) > least and np.abs(step).max() > 1e-6:
-            step = np.asarray(step / 2)
-        weights = np.asarray(weights - step, dtype=np.float64)
+        while loss(weights - step) > least and np.abs(step).max() > 1e-6:
+            step = step / 2
+        weights = weights - step
         before, least = least, loss(weights)
         if before - least < 1e-6:
             break

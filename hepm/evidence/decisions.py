@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.delta import (
-    ADVISED,
     AGENT_SPOKE,
     FAILED,
     USER_SPOKE,
@@ -112,7 +111,7 @@ class Decision:
         at: How many calls came before.
         tools: What was called; more than one tool if the calls were issued together.
         known: What results and messages had said: the latest result of each tool, and every message.
-        flags: `USER_SPOKE` and `AGENT_SPOKE` since the last call, `ADVISED` if a hint came before.
+        flags: Those of its transition: who wrote since the last call, `ADVISED` if a hint came before.
         earlier: How many calls the run had made when the user last wrote.
         next: The decision after it; None at the end.
         value: What the run still achieved by it, in [0, 1] (see `hepm.evidence.values`).
@@ -232,11 +231,10 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
             for found in (source, RESULTS_OF + source):
                 if found in results:
                     known[found] = numbers.segment(found, results[found])
-        place = CallPlace(last_of(sources), bool(flags & FAILED))
-        since = flags & (USER_SPOKE | AGENT_SPOKE | ADVISED)
-        decision = Decision(
-            run, at, place, tuple(sorted(targets)), tuple(known.values()), since, earlier, float(row.success)
-        )
+        # Calls of one turn have no order: the last one by name counts as the last.
+        place = CallPlace(max(sources), bool(flags & FAILED))
+        tools = tuple(sorted(targets))
+        decision = Decision(run, at, place, tools, tuple(known.values()), flags, earlier, float(row.success))
         if run.decisions:
             run.decisions[-1].next = decision
         run.decisions.append(decision)
@@ -249,11 +247,6 @@ def before_last(past: Sequence[ToolName]) -> ToolName:
     if len(past) < 2:
         return START
     return past[-2]
-
-
-def last_of(sources: Iterable[ToolName]) -> ToolName:
-    """Of calls of one turn, the one that counts as the last: they have no order."""
-    return max(sources)
 
 
 def set_families(runs: Sequence[LabelledRun]) -> None:
@@ -348,7 +341,7 @@ class Situation:
         facts = {**state.facts, **facts_of_calls(past, flags_of(state))}
         request = request_of(said_text(state))
         words, numbers = words_of(request), numbers_of(request)
-        place = CallPlace(last_of(after), state.failed)
+        place = CallPlace(max(after), state.failed)
         wish = words
         if state.earlier and state.said:  # what the user wrote before the first call is one request
             wish = words_of(state.said[-1])
@@ -361,11 +354,8 @@ def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict
     facts = {
         CALLED: {tool: float(times) for tool, times in Counter(past).items()},
         BEFORE: {f"={before}": 1.0},
-        SINCE: {},
+        SINCE: {f"={writer}": 1.0 for flag, writer in _WRITERS.items() if flags & flag},
     }
-    for flag, writer in _WRITERS.items():
-        if flags & flag:
-            facts[SINCE][f"={writer}"] = 1.0
     if user:
         facts[USER] = {f"={user}": 1.0}
     return facts

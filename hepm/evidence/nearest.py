@@ -7,7 +7,7 @@ chances, and the nearest runs' vote".
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -105,19 +105,17 @@ class Requests:
         cls, runs: list[KnownRun], family_R: IndexArray, won_R: BoolArray, families: dict[str, int]
     ) -> Requests:
         """Weigh the words by their rarity: one that all requests share says nothing."""
-        holders: dict[str, list[int]] = defaultdict(list)
+        having: dict[str, list[int]] = defaultdict(list)
         for number, run in enumerate(runs):
             for word in run.words:
-                holders[word].append(number)
-        rarity: dict[str, float] = {}
-        arrays: dict[str, IndexArray] = {}
+                having[word].append(number)
+        holders = {word: np.array(found) for word, found in having.items()}
+        rarity = {word: log((len(runs) + 1) / len(found)) for word, found in having.items()}
         square_R = np.zeros(len(runs))
-        for word, found in holders.items():
-            rarity[word] = log((len(runs) + 1) / len(found))
-            arrays[word] = np.array(found, dtype=np.intp)
-            square_R[found] += rarity[word] ** 2
+        for word, found_X in holders.items():
+            square_R[found_X] += rarity[word] ** 2
         length_R = np.maximum(np.sqrt(square_R), _ROUNDING)
-        return cls(runs, family_R, won_R, families, arrays, rarity, length_R, log(len(runs) + 1))
+        return cls(runs, family_R, won_R, families, holders, rarity, length_R, log(len(runs) + 1))
 
     @property
     def run_ids(self) -> list[str]:
@@ -177,9 +175,7 @@ class Requests:
         nearest = nearest[cosine_R[nearest] >= max(least, _ROUNDING)]
         return dict(zip(nearest.tolist(), cosine_R[nearest].tolist(), strict=True))
 
-    def vote(
-        self, voters: Mapping[int, float], past: Sequence[ToolName], numbers: AbstractSet[str] = frozenset()
-    ) -> NearestVote:
+    def vote(self, voters: Mapping[int, float], past: Sequence[ToolName], numbers: AbstractSet[str]) -> NearestVote:
         """What the successful runs of the likeliest requests did after these calls, oldest first.
 
         Args:
@@ -200,11 +196,11 @@ class Requests:
         if not votes:
             return NearestVote({}, likeness, 0.0, elsewhere)
         strongest = max(votes)[0]
-        share: dict[ToolName, float] = {}
+        share: defaultdict[ToolName, float] = defaultdict(float)
         matches = 0.0
         for strength, match, following in votes:
             weight = exp((strength - strongest) / TEMPERATURE)
-            share[following] = share.get(following, 0.0) + weight
+            share[following] += weight
             matches += weight * match
         total = sum(share.values())
         followed = 1.0
@@ -228,13 +224,12 @@ class Requests:
 
     def called_before(self, tool: ToolName) -> Scores:
         """What successful runs called before their first call of a tool: the share of them for each other tool."""
-        before: defaultdict[ToolName, int] = defaultdict(int)
+        before = Counter[ToolName]()
         runs = 0
         for run, won in zip(self.runs, self.won_R.tolist(), strict=True):
             if won and tool in run.calls:
                 runs += 1
-                for earlier in set(run.calls[: run.calls.index(tool)]):
-                    before[earlier] += 1
+                before.update(set(run.calls[: run.calls.index(tool)]))
         return {earlier: count / runs for earlier, count in before.items()}
 
 

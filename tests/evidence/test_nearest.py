@@ -102,7 +102,7 @@ def test_one_run_more_is_compared_as_if_it_had_been_there() -> None:
     words = words_of("a song")
     assert requests.cosines(words).tolist() == [0.0] * 10
     assert more.cosines(words).argmax() == 10
-    assert more.vote(more.voters(more.cosines(words)), []).share == {"sing": pytest.approx(1.0)}
+    assert more.vote(more.voters(more.cosines(words)), [], frozenset()).share == {"sing": pytest.approx(1.0)}
     assert more.knows({"song"})
     assert not requests.knows({"song"})
     assert np.allclose(more.cosines(words_of("my lamp"))[:10], requests.cosines(words_of("my lamp")))
