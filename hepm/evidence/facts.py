@@ -160,17 +160,14 @@ class FactTest(NamedTuple):
         weights = self.weights or [(word, 1.0) for word in (self.fact, *self.others)]
         return [word for word, weight in weights[::sign] if word in known and sign * weight > 0]
 
-    def _than_in_words(self, than: FactName, *, holds: bool) -> str:
+    def _other_in_words(self, than: FactName) -> str:
+        """What its number is compared with."""
         other = FactTest(*than, 0.0)._name
         if than.source in _SPEAKERS:
-            other = f"{other} that {_SPEAKERS[than.source]} says"
-        elif than.source not in (self.source, NOW):
-            other = f"{other} of {than.source}"
-        if not self._is_date:
-            return f"{'above' if holds else 'at most'} {other}"
-        if not self.above:
-            return f"{'' if holds else 'not '}after {other}"
-        return f"{'more than' if holds else 'at most'} {_days_in_words(self.above)} after {other}"
+            return f"{other} that {_SPEAKERS[than.source]} says"
+        if than.source in (self.source, NOW):
+            return other
+        return f"{other} of {than.source}"
 
     def _says(self, holds: bool) -> str:
         if self.source.startswith(RESULTS_OF):
@@ -180,15 +177,17 @@ class FactTest(NamedTuple):
 
     def _limit_in_words(self, *, holds: bool) -> str:
         if self.than is not None:
-            return self._than_in_words(self.than, holds=holds)
-        if self.fact.endswith("[]"):  # a whole number, whose limit lies half-way between two
+            limit = self._other_in_words(self.than)
+        elif self.fact.endswith("[]"):  # a whole number, whose limit lies half-way between two
             most = math.floor(self.above)
             return f"{most + 1} or more" if holds else f"at most {most}"
-        if holds:
-            return self._beyond
-        if self._is_date:
-            return f"not {self._beyond}"
-        return f"at most {self.above:g}"
+        else:
+            limit = self._amount(self.above)
+        if not self._is_date:
+            return f"{'above' if holds else 'at most'} {limit}"
+        if self.than is None or not self.above:
+            return f"{'' if holds else 'not '}after {limit}"
+        return f"{'more than' if holds else 'at most'} {_days_in_words(self.above)} after {limit}"
 
     @property
     def _is_date(self) -> bool:
@@ -379,15 +378,13 @@ def tests_of(
     count = len(known.decisions)
     order = np.lexsort((known.row_E, known.fact_E))
     row_E, fact_E, value_E = known.row_E[order], known.fact_E[order], known.value_E[order]
-    starts = np.flatnonzero(np.append(True, np.diff(fact_E) != 0))
-    ends = np.append(starts[1:], len(fact_E))
+    _, starts, times = np.unique(fact_E, return_index=True, return_counts=True)
     tests: list[FactTest] = []
     columns: list[BoolArray] = []
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        if end - start < fewest:
-            continue
+    for start, end in zip(starts.tolist(), (starts + times).tolist(), strict=True):
         name = known.names[int(fact_E[start])]
-        if name.fact.endswith(TIME):  # when a run was made says nothing of the next
+        # When a run was made says nothing of the next.
+        if end - start < fewest or name.fact.endswith(TIME):
             continue
         rows, values = row_E[start:end], value_E[start:end]
         for limit in limits(name, values):
@@ -401,8 +398,7 @@ def tests_of(
         return TestedRows((), np.zeros((count, 0), dtype=np.bool_))
     true_FN = np.array(columns)
     kept = _in_several_families(true_FN, family_N)
-    tests, true_FN = [tests[number] for number in kept], true_FN[kept]
-    chosen = _distinct(tests, true_FN, {decision.place.tool for decision in known.decisions})
+    chosen = _distinct(tests, true_FN, kept, {decision.place.tool for decision in known.decisions})
     return TestedRows(tuple(chosen), np.ascontiguousarray(true_FN[list(chosen.values())].T))
 
 
@@ -433,8 +429,10 @@ def _in_several_families(true_FN: BoolArray, family_N: IndexArray) -> list[int]:
     return np.flatnonzero(several).tolist()
 
 
-def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str]) -> dict[FactTest, int]:
-    """The tests that are true of different decisions, and the row of each.
+def _distinct(
+    tests: Sequence[FactTest], true_FN: BoolArray, numbers: Iterable[int], last_tools: set[str]
+) -> dict[FactTest, int]:
+    """Of the tests with these numbers those that are true of different decisions, and the row of each.
 
     Of several that are true of the same decisions, what the last call returned comes first: it explains more than a
     word of the user. Of words the longest says most, "quarantine" rather than "must"; the others go with it.
@@ -446,7 +444,7 @@ def _distinct(tests: Sequence[FactTest], true_FN: BoolArray, last_tools: set[str
         return ranks.get(test.source, 1), test.source, len(test.fact) * -("~" in test.fact), test
 
     equal: dict[bytes, list[int]] = {}
-    for number in sorted(range(len(tests)), key=order):
+    for number in sorted(numbers, key=order):
         equal.setdefault(np.packbits(true_FN[number]).tobytes(), []).append(number)
     chosen: dict[FactTest, int] = {}
     for first, *further in equal.values():

@@ -52,7 +52,7 @@ def learn(
     places: dict[CallPlace, PlaceEvidence] = {}
     for place, decisions in decisions_at.items():
         rows = rows_at[place] = spread(decisions, MOST_DECISIONS)
-        run_N = np.array([run_number[decision.run.id] for decision in rows], dtype=np.intp)
+        run_N = np.array([run_number[decision.run.id] for decision in rows])
         last_N4 = np.array([tools.last(decision.past) for decision in rows], dtype=np.int32)
         places[place] = grow(rows, numbers, seen=len(decisions), run_N=run_N, last_N4=last_N4)
     ceiling = back_up(rows_at, places, requests.family_R, base)

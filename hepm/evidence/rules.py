@@ -222,6 +222,14 @@ def runs_by_tool(decisions: Sequence[Decision]) -> dict[ToolName, RunsOf]:
     return runs
 
 
+def _without(tool: ToolName, runs: Mapping[ToolName, RunsOf]) -> RunsOf:
+    """The runs that did something else."""
+    did = {*runs[tool].worked, *runs[tool].failed}
+    worked = set(chain.from_iterable(other.worked for other in runs.values())) - did
+    failed = set(chain.from_iterable(other.failed for other in runs.values())) - did - worked
+    return RunsOf(tuple(worked), tuple(failed))
+
+
 def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
     """What failed in runs of one family, where another way worked in both halves of them.
 
@@ -372,8 +380,8 @@ class _AtPlace:
         tasks = self._instances_in(under_N & self._well_N & self._did(tool))
         if not worse and (tasks < FEWEST or self._is_one_of_several(under_N, right_N)):
             return None
-        tried, failed = self._others(tool, runs)
-        surely_more = tried > 0 and runs[tool].least > 1 - failed / tried
+        others = _without(tool, runs)
+        surely_more = others.tried > 0 and runs[tool].least > others.share
         if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) > runs[tool].called):
             return None
         return ToolRule(self.place, self._conditions(path), tool, worse, runs)
@@ -387,8 +395,7 @@ class _AtPlace:
         under_N = self._under(path)
         alike_N = self._alike(under_N, tool)
         alike = self._runs(alike_N)
-        others = alike.keys() - {tool, self.place.tool}
-        best = max(others, key=lambda other: (alike[other].least, other), default=tool)
+        best = max(alike.keys() - {tool, self.place.tool}, key=lambda other: (alike[other].least, other), default=tool)
         runs = alike
         if self._is_news(path):
             runs = self._runs(under_N)
@@ -405,9 +412,8 @@ class _AtPlace:
                 worse = self._worse(best, alike_N)
                 return ToolRule(self.place, self._conditions(path), best, worse, alike)
         # Where nearly all fail, a tool that failed is no worse than the others.
-        tried, failed = self._others(tool, runs)
-        surely_more = tried >= FEWEST and 1 - of_tool.most > failed / tried
-        if not surely_more:
+        others = _without(tool, runs)
+        if others.tried < FEWEST or of_tool.most >= others.share:
             return None
         return ToolRule(self.place, self._conditions(path), "", (tool,), runs)
 
@@ -427,19 +433,12 @@ class _AtPlace:
         Args:
             everywhere: Whether no condition was found: then nearly all must have called it, and without a detour.
         """
-        worked = self._runs_in(under_N & self._well_N)
-        reached = self._runs_in(under_N & self._well_N & self._reached(tool))
-        at_once = self._runs_in(under_N & self._well_N & self._did(tool))
+        well_N = under_N & self._well_N
+        worked, reached = self._runs_in(well_N), self._runs_in(well_N & self._reached(tool))
+        at_once = self._runs_in(well_N & self._did(tool))
         if everywhere:
             share, reached = _PURE, at_once
         return at_once >= max(FEWEST, AT_ONCE * reached) and reached >= share * worked
-
-    def _others(self, tool: ToolName, runs: Mapping[ToolName, RunsOf]) -> tuple[int, int]:
-        """The runs that did something else, and those of them that failed."""
-        did = {*runs[tool].worked, *runs[tool].failed}
-        worked = set(chain.from_iterable(other.worked for other in runs.values())) - did
-        failed = set(chain.from_iterable(other.failed for other in runs.values())) - did - worked
-        return len(worked) + len(failed), len(failed)
 
     def _worse(self, tool: ToolName, under_N: BoolArray) -> tuple[ToolName, ...]:
         """The tools that surely fail more often, the one with most failures first."""
@@ -589,16 +588,15 @@ class _AtPlace:
 
     def _best_path(self, among_N: BoolArray, right_N: BoolArray) -> _Path | None:
         """The way to the leaf with most decisions that bear a rule out, if nearly all do there; None without one."""
-        rows = np.flatnonzero(among_N)
-        true_NF = self._tests.true_NF
-        tree = grow_small(true_NF[rows], right_N[rows].astype(np.intp), deepest=MOST_FACTS)
-        leaf_N = tree.leaves(true_NF[rows], 1)[:, 0]
-        right_L = np.bincount(leaf_N, right_N[rows])
-        right_L[(right_L < FEWEST) | (right_L < RELIABLE * np.bincount(leaf_N))] = 0
+        true_RF, right_R = self._tests.true_NF[among_N], right_N[among_N]
+        tree = grow_small(true_RF, right_R.astype(np.intp), deepest=MOST_FACTS)
+        leaf_R = tree.leaves(true_RF, 1)[:, 0]
+        right_L = np.bincount(leaf_R, right_R)
+        right_L[(right_L < FEWEST) | (right_L < RELIABLE * np.bincount(leaf_R))] = 0
         best = int(right_L.argmax())
         if not right_L[best]:
             return None
-        true_F = true_NF[rows[np.argmax(leaf_N == best)]]
+        true_F = true_RF[np.argmax(leaf_R == best)]
         path = [(test, bool(true_F[test])) for test in tree.path(true_F)[0]]
         for step in list(path):
             others = [other for other in path if other != step]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -97,9 +96,7 @@ class LiveEvidence:
     def __init__(self, mirror: NamespaceMirror) -> None:
         self._store = mirror.store
         self._namespace = mirror.name
-        self._file: Path | None = None
-        if mirror.folder is not None:
-            self._file = kept_file(mirror.folder, mirror.name)
+        self._file = None if mirror.folder is None else kept_file(mirror.folder, mirror.name)
         self._lock = threading.RLock()
         self._evidence: Learned | None = None
         self._sample: RunSample | None = None
@@ -201,11 +198,6 @@ class LiveEvidence:
             change.sources != () for change in changes if change.namespace in (self._namespace, "")
         )
 
-    @property
-    def whole(self) -> bool:
-        """Whether all runs are learned from."""
-        return (self._evidence or self.runs()).whole
-
     def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Note what later revisions changed, for `update`."""
         whole = self._evidence is None or self._evidence.whole
@@ -264,7 +256,7 @@ class LiveEvidence:
             newest = sample.runs[-1]
             about = {"revision": sample.revision, "newest": newest.seq, "newest_id": newest.id}
             values = [(decision.value, decision.missed) for decision in sample.decisions]
-            keep(self._file, KeptEvidence(about, evidence, np.array(values, dtype=np.float64)))
+            keep(self._file, KeptEvidence(about, evidence, np.array(values)))
 
     def _take(self, evidence: Learned, newest: int) -> None:
         self._seldom.clear()
@@ -292,11 +284,8 @@ class LiveEvidence:
         if not held or held[0].id != about["newest_id"]:
             return False
         changes = self._store.changes_since(about["revision"])
-        if changes is None and self._store.header.revision != about["revision"]:
+        if changes is None or any(change.removed for change in changes if change.namespace == self._namespace):
             return False
-        for change in changes or ():
-            if change.namespace == self._namespace and change.removed:
-                return False
         latest = self._store.latest_runs(namespace=self._namespace, before=LAST_ROW, most=1)
         return latest[-1].seq - about["newest"] <= (GROWN - 1) * len(kept.evidence.requests.runs)
 
@@ -314,21 +303,21 @@ class LiveEvidence:
         number = len(evidence.requests.runs)
         places: dict[CallPlace, PlaceEvidence] = {}
         # From the end: the value of a call in a failed run is what is known of the situation after it.
-        for index in range(len(run.decisions) - 1, -1, -1):
-            decision = run.decisions[index]
+        after: float | None = None
+        for decision in reversed(run.decisions):
+            if after is not None:
+                decision.value, after = after, None
             place = places.get(decision.place) or evidence.places.get(decision.place)
             last = evidence.numbers.last(decision.past)
             if place is None:
-                run_N, last_N4 = np.array([number], dtype=np.intp), np.array([last], dtype=np.int32)
+                run_N, last_N4 = np.array([number]), np.array([last], dtype=np.int32)
                 places[decision.place] = grow([decision], numbers, seen=1, run_N=run_N, last_N4=last_N4)
                 continue
             true_F = place.answers(decision.facts(numbers.names))[-1]
             places[decision.place] = place.with_decision(decision.tools, true_F, decision.value, number, last)
             if not run.won:
-                best = float(best_known(place, place.like(true_F[None])[0][None], evidence.base)[0])
-                decision.missed = max(best - decision.value, 0.0)
-                if index:
-                    run.decisions[index - 1].value = best
+                after = float(best_known(place, place.like(true_F[None])[0][None], evidence.base)[0])
+                decision.missed = max(after - decision.value, 0.0)
         if self._sample is not None:
             self._sample.runs.append(run)
         for place in places.values():

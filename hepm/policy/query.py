@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import chain
 from typing import Final, Protocol
 
 from hepm.errors import InputError
@@ -159,10 +160,8 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
 def _nearest(tools: Sequence[ToolName], called: Set[ToolName]) -> str:
     """Tools that were called, for the end of a sentence about others: those with similar names, else some of them."""
     by_lower_name = {name.lower(): name for name in sorted(called)}
-    close: dict[ToolName, None] = {}  # in order, each once
-    for tool in tools:
-        for match in get_close_matches(tool.lower(), by_lower_name, n=2, cutoff=0.5):
-            close[by_lower_name[match]] = None
+    matches = [get_close_matches(tool.lower(), by_lower_name, n=2, cutoff=0.5) for tool in tools]
+    close = dict.fromkeys(by_lower_name[match] for match in chain.from_iterable(matches))  # in order, each once
     if close:
         return f" (nearest by name: {', '.join(list(close)[:MOST_NAMED])})"
     some = sorted(called)[:MOST_NAMED]
@@ -197,9 +196,6 @@ def place_of(query: Query) -> str:
 
 def content_words(text: str) -> str:
     """The words of a text in order, without greetings and function words: "" for "Hello, what can you do?"."""
-    content: list[str] = []
-    for word in _WORD.findall(text.lower()):
-        stem = re.split("['’]", word)[0]  # "what's" is "what"
-        if stem not in FUNCTION_WORDS:
-            content.append(word)
-    return " ".join(content)
+    words = _WORD.findall(text.lower())
+    # "what's" is "what".
+    return " ".join([word for word in words if re.split("['’]", word)[0] not in FUNCTION_WORDS])

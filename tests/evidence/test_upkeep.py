@@ -268,12 +268,12 @@ def test_a_memory_that_was_read_whole_and_outgrows_it_goes_on(tmp_path: Path, mo
     with opened(tmp_path) as memory:
         memory.ingest(runs(30))
         assert ranked(memory)[0][0] == "refund"
-        assert memory.evidence().whole
+        assert learned(memory).whole
         for start in range(30, 150, 40):
             memory.ingest(runs(40, first=start))
             memory.refresh()
             assert ranked(memory)[0][0] == "refund"
-        assert not memory.evidence().whole
+        assert not learned(memory).whole
 
 
 def test_rules_that_another_process_counted_are_read_until_a_run_is_stored(
