@@ -75,8 +75,6 @@ _Hint: TypeAlias = tuple[Signs, bool, bool, float]
 
 Its signs, whether the request was asked about as a new one, whether it was right, and the weight of its decision.
 """
-Ask = Callable[[Decision, bool], HeldOut]
-"""Of a decision, and whether other runs of its family are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +135,12 @@ class Chance:
         )
 
     @classmethod
-    def measure(cls, decisions: Sequence[Decision], ask: Ask) -> Chance:
-        """Fit to held-out decisions of successful runs."""
+    def measure(cls, decisions: Sequence[Decision], ask: Callable[[Decision, bool], HeldOut]) -> Chance:
+        """Fit to held-out decisions of successful runs.
+
+        Args:
+            ask: Of a decision, and whether other runs of its family are known, what would have been known.
+        """
         families = Counter({decision.run.id: decision.run.case for decision in decisions}.values())
         per_family = Counter((decision.run.case, not decision.at) for decision in decisions)
         hints: tuple[list[_Hint], list[_Hint]] = [], []  # after a call, and before the first

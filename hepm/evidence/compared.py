@@ -45,10 +45,10 @@ def with_comparisons(
     """
     chosen: dict[FactTest, BoolArray] = {}
     for rows in parts or [np.arange(len(label_N))]:
-        part = known.among(rows) if parts else known
+        part = known.among(rows)
         numbers = _numbers(part, fewest, keep)
         once = np.unique(np.stack([family_N, label_N])[:, rows], axis=1, return_index=True)[1]
-        columns = {name: part.column(number)[once] for name, number in numbers.items()}
+        columns = {name: part.column(number)[rows][once] for name, number in numbers.items()}
         for test in _chosen(columns, label_N[rows][once], fewest):
             one_N, other_N = (known.column(numbers[name]) for name in test.names)
             chosen[test] = one_N - other_N > test.above
@@ -76,8 +76,7 @@ def _numbers(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -
     What has most values comes first: a sum is compared with the limit, not the limit with the sum.
     """
     known_F = np.bincount(known.fact_E, minlength=len(known.names))
-    values: dict[FactName, int] = {}
-    numbers: dict[FactName, int] = {}
+    numbers: list[tuple[int, FactName, int]] = []  # with how many values each has
     by_known: list[int] = np.argsort(-known_F, kind="stable").tolist()
     for number in by_known:
         name = known.names[number]
@@ -89,8 +88,8 @@ def _numbers(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -
             continue
         distinct = len(np.unique(known.value_E[known.fact_E == number]))
         if name.source == NOW or distinct >= _FEWEST_VALUES:
-            numbers[name], values[name] = number, distinct
-    return {name: numbers[name] for name in sorted(numbers, key=lambda name: -values[name])}
+            numbers.append((distinct, name, number))
+    return {name: number for _, name, number in sorted(numbers, key=lambda one: -one[0])}
 
 
 def _compared(

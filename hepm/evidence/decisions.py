@@ -286,7 +286,7 @@ def _first_wordings(runs: Iterable[LabelledRun]) -> dict[frozenset[str], frozens
     first_of: dict[frozenset[str], frozenset[str]] = {}
     for words in sorted(times, key=lambda words: (-times[words], sorted(words))):
         alike = {first: fmean(shared(words, other) for other in group[:_FIRST]) for first, group in groups.items()}
-        first = max(alike, key=lambda first: alike[first], default=words)
+        first = max(alike, key=alike.__getitem__, default=words)
         if alike.get(first, 0.0) < _ALIKE:
             first = words
         groups.setdefault(first, []).append(words)

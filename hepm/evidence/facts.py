@@ -122,7 +122,7 @@ class FactTest(NamedTuple):
             if there:
                 return f"{self._says(True)} {_quoted(there if self.weights else there[:1])}"
         is_plain = self.than is not None or "~" in self.fact or self.fact.endswith(PRESENT) or self.any_number
-        if holds or is_plain or self.source in (CALLED, BEFORE, SINCE, USER):
+        if holds or is_plain or self.source in _OF_RUN:
             return self.in_words(holds=holds)
         if "=" in self.fact:
             key, _, value = self.fact.partition("=")
@@ -339,14 +339,9 @@ class KnownFacts(NamedTuple):
         return cls(decisions, numbers.names, np.repeat(rows, list(map(len, facts_S))), fact_E, np.concatenate(values_S))
 
     def among(self, rows: IndexArray) -> KnownFacts:
-        """What was known before some of the decisions."""
-        row_N = np.full(len(self.decisions), -1)
-        row_N[rows] = np.arange(len(rows))
-        row_E = row_N[self.row_E]
-        kept_E = row_E >= 0
-        numbers: list[int] = rows.tolist()
-        decisions = [self.decisions[number] for number in numbers]
-        return KnownFacts(decisions, self.names, row_E[kept_E], self.fact_E[kept_E], self.value_E[kept_E])
+        """What was known before some of the decisions, which keep their rows."""
+        kept_E = np.isin(self.row_E, rows)
+        return self._replace(row_E=self.row_E[kept_E], fact_E=self.fact_E[kept_E], value_E=self.value_E[kept_E])
 
     def column(self, number: int) -> Float32Array:
         """The value of a fact before each decision, NaN where it is not known, shape (N,)."""

@@ -178,9 +178,9 @@ def _evidence(texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> L
     columns = [_of_places(arrays[f"places_{number}"], shapes) for number, shapes in enumerate(texts["shapes"])]
     for about, of_place in zip(texts["places"], zip(*columns, strict=True), strict=True):
         tool, failed, seen, tools, tests, other_results = about
-        forest_test, forest_after, small_test, small_after, leaf_NT, *rows = of_place
         asked = Questions(list(map(_test, tests)), other_results)
-        forest, small = Nodes(forest_test, forest_after), Nodes(small_test, small_after)
+        forest, small = Nodes(*of_place[:2]), Nodes(*of_place[2:4])
+        leaf_NT, *rows = of_place[4:]
         leaf_NT = np.asfortranarray(leaf_NT)  # as in `grow`
         places[CallPlace(tool, failed)] = PlaceEvidence(seen, tuple(tools), asked, forest, small, leaf_NT, *rows)
     runs = [KnownRun(id, frozenset(words), frozenset(named), tuple(calls)) for id, words, named, calls in texts["runs"]]

@@ -469,9 +469,8 @@ class _AtPlace:
         did_N = self._did(tool)
         under_N = self._after_alike(under_N, tool)
         failed_N, worked_N = under_N & did_N & self._lost_N, under_N & ~did_N & self._well_N
-        rows = np.flatnonzero(failed_N | worked_N)
-        true_NF = self._tests.true_NF
-        tree = grow_small(true_NF[rows], failed_N[rows].astype(np.intp))
+        either_N, true_NF = failed_N | worked_N, self._tests.true_NF
+        tree = grow_small(true_NF[either_N], failed_N[either_N].astype(np.intp))
         leaf_N = tree.leaves(true_NF, 1)[:, 0]
         failed_L, worked_L = (np.bincount(leaf_N, of_N) for of_N in (failed_N, worked_N))
         alike_N = ((failed_L >= RARE * failed_L.sum()) & (worked_L > 0))[leaf_N]

@@ -233,11 +233,9 @@ class LiveEvidence:
                 return
             self._behind, stale, self._stale = False, self._stale, False
             try:
-                new: list[RunRow] = []
-                if not (stale or few or anew):
-                    new = self._store.runs_after(self._newest, namespace=self._namespace)
-                runs = len(self._evidence.requests.runs) + len(new)
-                if stale or few or anew or runs > GROWN * self._learned_from:
+                anew = anew or stale or few
+                new = [] if anew else self._store.runs_after(self._newest, namespace=self._namespace)
+                if anew or len(self._evidence.requests.runs) + len(new) > GROWN * self._learned_from:
                     self._sample = self._read_sample()
                     self._learn(self._sample)
                     return
@@ -339,8 +337,7 @@ class LiveEvidence:
                 whole = False
                 break
             runs.append(run)
-            if calls <= MOST_CALLS // 2:
-                latest += 1
+            latest += calls <= MOST_CALLS // 2
         if not whole:
             runs = runs[: max(latest, 1)]
             earlier = self._store.spread_runs(namespace=self._namespace, before=runs[-1].seq, most=len(runs))
