@@ -95,9 +95,7 @@ class Chance:
 
     def of(self, signs: Mapping[ToolName, Signs], *, first: bool = False) -> Scores:
         """The chance of each tool, in (0, 1); `first` before the first call."""
-        most = 1.0
-        if not self.measured:
-            most = UNMEASURED
+        most = 1.0 if self.measured else UNMEASURED
         weights = self.first if first else self.weights
         chances: dict[ToolName, float] = {}
         for tool, of_tool in signs.items():
@@ -116,9 +114,7 @@ class Chance:
         Args:
             new: Whether it is new however like it is: a family that was left out teaches nothing of known requests.
         """
-        known = 0.0
-        if not new:
-            known = self.known(signs.likeness)
+        known = 0.0 if new else self.known(signs.likeness)
         fresh = 1 - known
         odds_by_request = _log_odds(signs.by_request)
         return (

@@ -135,11 +135,6 @@ class Decision:
         return self.run.calls[: self.at]
 
     @property
-    def before(self) -> ToolName:
-        """What was called before the last call."""
-        return before_last(self.past)
-
-    @property
     def again(self) -> frozenset[ToolName]:
         """Tools that were called since the user last wrote."""
         return frozenset(self.run.calls[self.earlier : self.at])
@@ -240,13 +235,6 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
         run.decisions.append(decision)
         at += len(targets)
     return run
-
-
-def before_last(past: Sequence[ToolName]) -> ToolName:
-    """The call before the last one, `START` if there is none."""
-    if len(past) < 2:
-        return START
-    return past[-2]
 
 
 def set_families(runs: Sequence[LabelledRun]) -> None:
@@ -350,7 +338,9 @@ class Situation:
 
 def facts_of_calls(past: Sequence[ToolName], flags: int, user: str = "") -> dict[str, dict[str, float]]:
     """What is known of the calls so far, of who wrote since the last one, and of the user, as facts."""
-    before = before_last(past)
+    before = START
+    if len(past) > 1:
+        before = past[-2]
     facts = {
         CALLED: {tool: float(times) for tool, times in Counter(past).items()},
         BEFORE: {f"={before}": 1.0},

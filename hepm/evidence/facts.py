@@ -415,11 +415,10 @@ def limits(name: FactName, value_X: Float32Array) -> list[float]:
 
 def _in_several_families(true_FN: BoolArray, family_N: IndexArray) -> list[int]:
     """The tests with several families on each side; all where there are few families."""
-    families = int(family_N.max(initial=-1)) + 1
-    if families < _MANY_FAMILIES:
+    size_M = np.bincount(family_N)
+    if len(size_M) < _MANY_FAMILIES:
         return list(range(len(true_FN)))
     yes_FM = counts_by(true_FN.T, family_N).T
-    size_M = np.bincount(family_N)
     several = ((yes_FM > 0).sum(axis=1) >= _FEWEST_FAMILIES) & ((yes_FM < size_M).sum(axis=1) >= _FEWEST_FAMILIES)
     return np.flatnonzero(several).tolist()
 
@@ -473,9 +472,8 @@ def _within(counts_FC: Labels) -> FloatArray:
 
 def _information(counts: Labels) -> FloatArray:
     """Σ n ln n over the last axis."""
-    precise = counts.astype(np.float64)
     # 0 ln 0 is 0: the floor only keeps the logarithm finite.
-    return (precise * np.log(np.maximum(precise, 1e-9))).sum(axis=-1)
+    return (counts * np.log(np.maximum(counts, 1e-9))).sum(axis=-1)
 
 
 def cost_of_test(tests: int, labels: int) -> float:

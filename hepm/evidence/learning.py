@@ -48,13 +48,12 @@ def learn(
         (support if run.won else failures).update(set(run.calls))
         for decision in run.decisions:
             decisions_at[decision.place].append(decision)
-    rows_at: dict[CallPlace, list[Decision]] = {}
+    rows_at = {place: spread(decisions, MOST_DECISIONS) for place, decisions in decisions_at.items()}
     places: dict[CallPlace, PlaceEvidence] = {}
-    for place, decisions in decisions_at.items():
-        rows = rows_at[place] = spread(decisions, MOST_DECISIONS)
+    for place, rows in rows_at.items():
         run_N = np.array([run_number[decision.run.id] for decision in rows])
         last_N4 = np.array([tools.last(decision.past) for decision in rows], dtype=np.int32)
-        places[place] = grow(rows, numbers, seen=len(decisions), run_N=run_N, last_N4=last_N4)
+        places[place] = grow(rows, numbers, seen=len(decisions_at[place]), run_N=run_N, last_N4=last_N4)
     ceiling = back_up(rows_at, places, requests.family_R, base)
     evidence = Learned(
         places,

@@ -245,22 +245,17 @@ def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
         better = max(by_tool, key=lambda tool: (by_tool[tool].least, tool))
         if len(by_tool[better].worked) < FEWEST:
             continue
-        worse: list[ToolName] = []
-        for tool, of_tool in by_tool.items():
-            often = len(of_tool.failed) >= max(FEWEST, MOSTLY * of_tool.tried)
-            surely = by_tool[better].least > of_tool.most
-            if often and surely and _in_both_halves(by_tool[better], of_tool):
-                worse.append(tool)
+        worse = [tool for tool, of_tool in by_tool.items() if _is_surely_worse(of_tool, by_tool[better])]
         if worse:
-            conditions: Conditions = ()
-            if place.failed:
-                conditions = ((FAILED, True),)
+            conditions = ((FAILED, True),) if place.failed else ()
             worse.sort(key=lambda tool: (-len(by_tool[tool].failed), tool))
             yield ToolRule(place, conditions, better, tuple(worse), by_tool, family)
 
 
-def _in_both_halves(better: RunsOf, worse: RunsOf) -> bool:
-    """Whether one way worked more often than the other in each half of the runs."""
+def _is_surely_worse(worse: RunsOf, better: RunsOf) -> bool:
+    """Whether one way mostly failed, and surely more often than the other; and so in each half of the runs."""
+    if len(worse.failed) < max(FEWEST, MOSTLY * worse.tried) or better.least <= worse.most:
+        return False
     for half in (0, 1):
         of_better, of_worse = _in_half(better, half), _in_half(worse, half)
         if of_better.share <= of_worse.share or not of_worse.failed:
@@ -455,11 +450,11 @@ class _AtPlace:
     def _after_alike(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
         """Of some decisions those that followed a call that failed ones of a tool followed, too, and not seldom."""
         failed = self._chosen(under_N & self._did(tool) & self._lost_N)
-        after = Counter(row.before for row in failed)
+        after = Counter(row.past[-2:-1] for row in failed)
         usual = {before for before, times in after.items() if times >= RARE * len(failed)}
         if not usual:
             return under_N
-        return under_N & np.array([row.before in usual for row in self.rows])
+        return under_N & np.array([row.past[-2:-1] in usual for row in self.rows])
 
     def _alike(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
         """Of some decisions those in situations in which a tool failed, and other calls worked.
@@ -632,9 +627,7 @@ class _AtPlace:
 
     def _conditions(self, path: _Path) -> Conditions:
         """The path as conditions; those that only tell whether a tool was called say that."""
-        conditions: list[tuple[FactTest, bool]] = []
-        if self.place.failed:
-            conditions.append((FAILED, True))
+        conditions = [(FAILED, True)] if self.place.failed else []
         rows = self._chosen(self._under(path))
         for number, answer in path:
             test = self._tests.tests[number]

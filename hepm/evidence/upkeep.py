@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -126,27 +127,22 @@ class LiveEvidence:
             return evidence
         with self._reading:
             if place.tool not in self._seldom:
-                read = self._read_after(place.tool, evidence)
-                if read is None:
-                    return evidence
                 if len(self._seldom) >= _MOST_PLACES:
                     self._seldom.clear()
                 # It is made anew with each run, and so is what is measured.
-                self._seldom[place.tool] = read
-            return self._seldom[place.tool]
+                with suppress(StoreUnavailableError):
+                    self._seldom[place.tool] = self._read_after(place.tool, evidence)
+            return self._seldom.get(place.tool, evidence)
 
-    def _read_after(self, tool: ToolName, evidence: Learned) -> Learned | None:
-        """What is known by the latest runs that went on from a tool; None while the store does not answer."""
-        try:
-            edges = self._store.edges(namespace=self._namespace, sources=[tool])
-            runs_on = {(source, target): support + failures for source, target, support, _, failures, _ in edges}
-            total = sum(runs_on.values())
-            if not total:
-                return evidence
-            most = {edge: max(MOST_AFTER * runs // total, 1) for edge, runs in runs_on.items() if runs}
-            rows = self._store.latest_on_edges(most, namespace=self._namespace)
-        except StoreUnavailableError:
-            return None
+    def _read_after(self, tool: ToolName, evidence: Learned) -> Learned:
+        """What is known by the latest runs that went on from a tool."""
+        edges = self._store.edges(namespace=self._namespace, sources=[tool])
+        runs_on = {(source, target): support + failures for source, target, support, _, failures, _ in edges}
+        total = sum(runs_on.values())
+        if not total:
+            return evidence
+        most = {edge: max(MOST_AFTER * runs // total, 1) for edge, runs in runs_on.items() if runs}
+        rows = self._store.latest_on_edges(most, namespace=self._namespace)
         numbers = FactNumbers()
         runs = [read_run(row, numbers) for row in rows[-2 * MOST_AFTER :]]
         return learn(runs, numbers, whole=False, chance=evidence.chance)

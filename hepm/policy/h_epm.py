@@ -16,27 +16,31 @@ from hepm.types import Suggestion, Suggestions, ToolName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Procedural:
-    """Top k by edge weight (H-EPM 4.3). `c` weighs efficiency (table 7: 1 is best), which is for shorter runs."""
+class _ByEdges:
+    """Ranks the tools that followed. `c` weighs efficiency (table 7: 1 is best), which is for shorter runs."""
 
     c: float = 1.0
     floors: Floors = Floors()
+
+    def _candidates(self, mirror: NamespaceMirror, query: Query) -> Iterator[OutgoingEdge]:
+        """The available tools with enough support, heaviest first."""
+        for candidate in successors(mirror, query.after, c=self.c):
+            if candidate.support >= self.floors.support and query.allows(candidate.tool):
+                yield candidate
+
+
+class Procedural(_ByEdges):
+    """Top k by edge weight (H-EPM 4.3)."""
+
     compares_texts: ClassVar[bool] = False
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, heaviest first. O(k) where all tools are available."""
-        candidates = islice(_candidates(mirror, query, self.c, self.floors), query.k)
+        candidates = islice(self._candidates(mirror, query), query.k)
         suggestions = tuple(_by_weight(mirror, query, candidate) for candidate in candidates)
         if not suggestions:
             return nothing_known(mirror, query, self.floors)
         return Suggestions(suggestions)
-
-
-def _candidates(mirror: NamespaceMirror, query: Query, c: float, floors: Floors) -> Iterator[OutgoingEdge]:
-    """The available tools with enough support, heaviest first."""
-    for candidate in successors(mirror, query.after, c=c):
-        if candidate.support >= floors.support and query.allows(candidate.tool):
-            yield candidate
 
 
 def _by_weight(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge) -> Suggestion:
@@ -75,30 +79,25 @@ def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float
     return tuple(sorted(merged.values(), key=lambda following: (-following.weight, following.tool)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Episodic:
+class Episodic(_ByEdges):
     """Top k by cosine of the present state with the best state remembered on each edge (H-EPM 4.3); ties by weight."""
-
-    c: float = 1.0
-    floors: Floors = Floors()
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, most similar first; abstains without a state, or where nothing similar is remembered."""
         if query.vector is None:
             return Suggestions(abstained="no state was given to compare with: pass state=, or ask another policy")
-        floors = self.floors
-        candidates = {candidate.tool: candidate for candidate in _candidates(mirror, query, self.c, floors)}
+        candidates = {candidate.tool: candidate for candidate in self._candidates(mirror, query)}
         if not candidates:
-            return nothing_known(mirror, query, floors)
+            return nothing_known(mirror, query, self.floors)
         cosines = _best_cosines(mirror, query, query.vector, candidates)
         ranked = sorted(cosines.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
-        if not ranked or ranked[0][1] < floors.similarity:
+        if not ranked or ranked[0][1] < self.floors.similarity:
             nearest = "there is none"
             if ranked:
                 nearest = f"best {ranked[0][1]:.2f}"
             why = f"no remembered state {place_of(query)} is similar enough"
-            return Suggestions(abstained=f"{why} ({nearest}, floor {floors.similarity:g})")
-        similar = ((tool, cosine) for tool, cosine in ranked[: query.k] if cosine >= floors.similarity)
+            return Suggestions(abstained=f"{why} ({nearest}, floor {self.floors.similarity:g})")
+        similar = ((tool, cosine) for tool, cosine in ranked[: query.k] if cosine >= self.floors.similarity)
         return Suggestions(tuple(_by_state(mirror, query, candidates[tool], cosine) for tool, cosine in similar))
 
 
