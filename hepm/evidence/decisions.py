@@ -45,7 +45,6 @@ _ALIKE: Final = 0.12
 with one task id, it keeps 94 % of the pairs of one customer's together and parts 89 % of the others."""
 _FIRST: Final = 3  # wordings of a group that others are compared with
 _IDEOGRAPHS: Final = "\u2e80"
-_NO_WORDS: Final = frozenset[str]()
 _WRITERS: Final = {USER_SPOKE: "user", AGENT_SPOKE: "agent"}
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -158,8 +157,8 @@ class LabelledRun:
         seq: Its number in the store, in order of arrival.
         words: Of its request.
         calls: The tools, those of one turn by name.
-        family: What it has in common with runs of the same task (see `set_families`).
-        case: What counts as one where a new request is asked about (see `hepm.evidence.learning`).
+        family: What it has in common with runs of the same task (see `hepm.evidence.learning.set_cases`).
+        case: What counts as one where a new request is asked about (see there).
         request: The text of its request, from which two runs in the same words are told apart by numbers and ids.
     """
 
@@ -237,18 +236,6 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
     return run
 
 
-def set_families(runs: Sequence[LabelledRun]) -> None:
-    """Set the family of each run: its task; where no other run has that, or it has no name, its request's words.
-
-    Names and numbers in a request are not what runs of a kind have in common, and ids may be of one run each.
-    """
-    runs_of_task = Counter(run.task_key for run in runs)
-    for run in runs:
-        run.family = " ".join(sorted(run.words))
-        if run.task and (runs_of_task[run.task_key] > 1 or not run.family):
-            run.family = run.task_key
-
-
 def by_family(runs: Iterable[LabelledRun]) -> dict[str, list[LabelledRun]]:
     """Runs by their family; apart, where requests are not alike: two benchmarks may give two tasks one id."""
     families: defaultdict[str, list[LabelledRun]] = defaultdict(list)
@@ -258,12 +245,10 @@ def by_family(runs: Iterable[LabelledRun]) -> dict[str, list[LabelledRun]]:
     for family, members in families.items():
         first_of = _first_wordings(members)
         # A run without a request is of any of them, if there are several.
-        if len(set(first_of.values()) - {_NO_WORDS}) < 2:
-            alike[family] = members
-            continue
+        several = len(set(filter(None, first_of.values()))) > 1
         for run in members:
-            words = sorted(first_of[_terms(run)])
-            alike.setdefault(f"{family}: {' '.join(words)}", []).append(run)
+            name = f"{family}: {' '.join(sorted(first_of[_terms(run)]))}" if several else family
+            alike.setdefault(name, []).append(run)
     return alike
 
 

@@ -103,7 +103,7 @@ class FactTest(NamedTuple):
     def is_unknown(self, known: Facts) -> bool:
         """Whether it asks for the result of a tool that was called, and what it returned is not known."""
         silent = known.get(CALLED, _NOTHING).keys() - known.keys()
-        return bool(silent) and any(name.source.removeprefix(RESULTS_OF) in silent for name in self.names)
+        return any(name.source.removeprefix(RESULTS_OF) in silent for name in self.names)
 
     def asks_about_called(self, known: Facts) -> bool:
         """Whether it does not ask for the result of a tool that was not called; of words, whether some speak for it."""
@@ -302,7 +302,8 @@ class Questions:
 
 def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision], numbers: FactNumbers) -> Questions:
     """These tests, and of which tools results without any of the facts that they ask were known before decisions."""
-    asked = {numbers[name] for test in tests for name in test.names}
+    names = [name for test in tests for name in test.names]
+    asked = {numbers[name] for name in names}
     segments = [segment for decision in decisions for segment in decision.known]
     times = Counter(map(id, segments))
     found = Counter[str]()
@@ -310,8 +311,7 @@ def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision],
         facts: list[int] = segment.fact_F.tolist()
         if facts and asked.isdisjoint(facts):
             found[numbers.names[facts[0]].source] += times[id(segment)]
-    sources = {name.source for test in tests for name in test.names}
-    return Questions(tests, [source for source in sources if found[source] >= _FEWEST_OTHERS])
+    return Questions(tests, [name.source for name in names if found[name.source] >= _FEWEST_OTHERS])
 
 
 class KnownFacts(NamedTuple):
@@ -403,9 +403,7 @@ def limits(name: FactName, value_X: Float32Array) -> list[float]:
         return [_THERE]
     distinct = np.unique(value_X)
     between = (distinct[1:] + distinct[:-1]) / 2
-    most = _MOST_LIMITS
-    if name.fact.endswith(DATE):
-        most = _MOST_DATES
+    most = _MOST_DATES if name.fact.endswith(DATE) else _MOST_LIMITS
     if len(between) > most:
         quantiles = np.quantile(value_X, np.linspace(0, 1, most + 2)[1:-1])
         between = between[np.unique(np.minimum(np.searchsorted(between, quantiles), len(between) - 1))]

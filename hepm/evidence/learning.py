@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from hepm.evidence.chance import MOST_ASKED, Chance, HeldOut
-from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun, set_families
+from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.nearest import Requests
 from hepm.evidence.place import PlaceEvidence, RowsAt, grow
@@ -72,13 +72,19 @@ def learn(
 
 
 def set_cases(runs: Sequence[LabelledRun]) -> None:
-    """Set the family and the case of each run: of few families nothing can be said, and each run is a case.
+    """Set the family and the case of each run.
 
-    So is each run of a family whose requests have other numbers or ids: it is a kind of task, and no task run again.
+    The family is its task; where no other run has that, or it has no name, its request's words. Names and numbers in a
+    request are not what runs of a kind have in common, and ids may be of one run each. The family is the case; but of
+    few families nothing can be said, and each run is a case. So is each run of a family whose requests have other
+    numbers or ids: it is a kind of task, and no task run again.
     """
-    set_families(runs)
+    runs_of_task = Counter(run.task_key for run in runs)
     runs_of: defaultdict[str, list[LabelledRun]] = defaultdict(list)
     for run in runs:
+        run.family = " ".join(sorted(run.words))
+        if run.task and (runs_of_task[run.task_key] > 1 or not run.family):
+            run.family = run.task_key
         runs_of[run.family].append(run)
     for family, of_family in runs_of.items():
         requests = {numbers_of(run.request) for run in of_family}

@@ -73,16 +73,6 @@ class RunSample(NamedTuple):
         return (decision for run in self.runs for decision in run.decisions)
 
 
-def _take_values(sample: RunSample, kept: KeptEvidence) -> bool:
-    """Set what was kept of the decisions of a sample; False if it is of other runs."""
-    decisions = list(sample.decisions)
-    if [run.id for run in sample.runs] != kept.evidence.requests.run_ids or len(decisions) != len(kept.value_D2):
-        return False
-    for decision, (value, missed) in zip(decisions, kept.value_D2.tolist(), strict=True):
-        decision.value, decision.missed = value, missed
-    return True
-
-
 def live_evidence(mirror: NamespaceMirror) -> LiveEvidence:
     """What came of calls in which situations in a namespace; made when it is first asked for, and kept up to date."""
     return mirror.follower(LiveEvidence)
@@ -181,10 +171,17 @@ class LiveEvidence:
         with self._lock:
             self.latest()
             self.update(anew=anew)
-            restored, self._restored = self._restored, None
-            if restored is not None and not _take_values(self.runs(), restored):
-                self._learn(self.runs())
-            return self.runs()
+            sample = self.runs()
+            kept, self._restored = self._restored, None
+            if kept is not None:
+                decisions = list(sample.decisions)
+                of_others = [run.id for run in sample.runs] != kept.evidence.requests.run_ids
+                if of_others or len(decisions) != len(kept.value_D2):
+                    self._learn(sample)
+                    return sample
+                for decision, (value, missed) in zip(decisions, kept.value_D2.tolist(), strict=True):
+                    decision.value, decision.missed = value, missed
+            return sample
 
     def _unchanged_since(self, revision: int) -> bool:
         """Whether no run was stored, changed or removed since."""
@@ -260,9 +257,7 @@ class LiveEvidence:
 
     def _restore(self) -> bool:
         """Take what another process learned, if its runs are there still and few are newer."""
-        if self._file is None:
-            return False
-        kept = read_kept(self._file)
+        kept = None if self._file is None else read_kept(self._file)
         if kept is None or not self._holds(kept):
             return False
         self._take(kept.evidence, kept.about["newest"])

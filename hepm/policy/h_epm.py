@@ -92,9 +92,7 @@ class Episodic(_ByEdges):
         cosines = _best_cosines(mirror, query, query.vector, candidates)
         ranked = sorted(cosines.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
         if not ranked or ranked[0][1] < self.floors.similarity:
-            nearest = "there is none"
-            if ranked:
-                nearest = f"best {ranked[0][1]:.2f}"
+            nearest = f"best {ranked[0][1]:.2f}" if ranked else "there is none"
             why = f"no remembered state {place_of(query)} is similar enough"
             return Suggestions(abstained=f"{why} ({nearest}, floor {self.floors.similarity:g})")
         similar = ((tool, cosine) for tool, cosine in ranked[: query.k] if cosine >= self.floors.similarity)

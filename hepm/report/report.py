@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from hepm.evidence.decisions import set_families
+from hepm.evidence.learning import set_cases
 from hepm.evidence.upkeep import LiveEvidence
 from hepm.experience.counted import principles_as_counted
 from hepm.experience.lesson_bank import LessonBank
@@ -124,7 +124,7 @@ def report_of(
     rules = evidence.rules(anew=anew)
     on_progress("reading runs")
     labelled = list(evidence.valued().runs)
-    set_families(labelled)
+    set_cases(labelled)
     on_progress("reading calls")
     latest = list(latest_runs(store, namespace=namespace))
     on_progress("comparing runs")

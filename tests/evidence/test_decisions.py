@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
-from hepm.evidence.decisions import FactNumbers, LabelledRun, read_run, set_families
+from hepm.evidence.decisions import FactNumbers, LabelledRun, read_run
+from hepm.evidence.learning import set_cases
 from hepm.graph.delta import request_of, words_of
 from hepm.types import KEPT_WORDS
 from tests.evidence.remembered import decisions_of, filled, sample_of, situation_after
@@ -70,19 +71,19 @@ THINGS = ("lamp", "shoes", "chair", "table", "phone", "radio", "plate", "glass",
 
 def test_runs_of_one_task_are_a_family() -> None:
     runs = [labelled(f"{thing} {n}", thing, f"my {thing} is {n}") for thing in THINGS for n in "xy"]
-    set_families(runs)
+    set_cases(runs)
     assert [run.family for run in runs] == [thing for thing in THINGS for _ in "xy"]
 
 
 def test_where_each_task_has_one_run_the_words_of_the_request_tell_families() -> None:
     runs = [labelled(f"{thing} {n}", f"id {thing} {n}", f"My {thing} 4{n} broke") for thing in THINGS for n in range(2)]
-    set_families(runs)
+    set_cases(runs)
     assert {run.family for run in runs} == {" ".join(sorted(("broke", thing))) for thing in THINGS}
 
 
 def test_runs_of_no_task_with_equal_words_are_a_family() -> None:
     runs = [labelled(f"{thing} {n}", "", f"{thing} {n}") for thing in THINGS for n in range(3)]
-    set_families(runs)
+    set_cases(runs)
     assert len({run.family for run in runs}) == len(THINGS)
 
 
