@@ -8,7 +8,6 @@ calls have weights of their own: they are the easiest to foresee, and would make
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
@@ -30,7 +29,6 @@ MOST_DETOURS: Final = 2
 """Calls that a run may make before the one that was named, so that the hint was right all the same."""
 RARE: Final = 0.2
 """Share of what worked here that a call has, below which it is a detour: a step that most make is none."""
-_PER_FAMILY: Final = 5  # decisions of one family that count fully
 _USUAL: Final = 0.95  # of requests of other tasks that are less alike than what counts as known
 _SURE: Final = 0.99  # the same of those that are known for sure
 _PRIOR: Final = 2.0  # weight of the distance to the shipped weights
@@ -70,7 +68,7 @@ class HeldOut(NamedTuple):
     likeness: float
 
 
-_Hint: TypeAlias = tuple[Signs, bool, bool, float]
+Hint: TypeAlias = tuple[Signs, bool, bool, float]
 """A tool that could have been named at a held-out decision.
 
 Its signs, whether the request was asked about as a new one, whether it was right, and the weight of its decision.
@@ -131,34 +129,22 @@ class Chance:
         )
 
     @classmethod
-    def measure(cls, decisions: Sequence[Decision], ask: Callable[[Decision, bool], HeldOut]) -> Chance:
-        """Fit to held-out decisions of successful runs.
+    def measure(
+        cls, after: Sequence[Hint], first: Sequence[Hint], likeness: Sequence[float], *, measured: bool
+    ) -> Chance:
+        """Fit to held-out hints, after a call and before the first.
 
         Args:
-            ask: Of a decision, and whether other runs of its family are known, what would have been known.
+            likeness: Of requests that were asked about as new ones.
+            measured: Whether enough decisions were asked about.
         """
-        families = Counter({decision.run.id: decision.run.case for decision in decisions}.values())
-        per_family = Counter((decision.run.case, not decision.at) for decision in decisions)
-        hints: tuple[list[_Hint], list[_Hint]] = [], []  # after a call, and before the first
-        likeness: list[float] = []
-        for decision in decisions:
-            first = not decision.at
-            weight = min(1.0, _PER_FAMILY / per_family[decision.run.case, first])
-            for known in (False, True):
-                if known and families[decision.run.case] < 2:
-                    continue
-                found = ask(decision, known)
-                if not known:
-                    likeness.append(found.likeness)
-                for tool, of_tool in found.signs.items():
-                    hints[first].append((of_tool, not known, is_right(decision, tool, found.share), weight))
-        if len(hints[False]) + len(hints[True]) < _FEWEST_ROWS:
+        if len(after) + len(first) < _FEWEST_ROWS:
             return cls()
         usual, sure = np.quantile(likeness, [_USUAL, _SURE]).tolist()
-        unfitted = cls(SHIPPED, SHIPPED, usual, sure, len(decisions) >= FEWEST_ASKED)
-        return replace(unfitted, weights=unfitted._fitted(hints[False]), first=unfitted._fitted(hints[True]))
+        unfitted = cls(SHIPPED, SHIPPED, usual, sure, measured)
+        return replace(unfitted, weights=unfitted._fitted(after), first=unfitted._fitted(first))
 
-    def _fitted(self, hints: Sequence[_Hint]) -> tuple[float, ...]:
+    def _fitted(self, hints: Sequence[Hint]) -> tuple[float, ...]:
         """The weights that explain held-out hints; the shipped ones where there are few."""
         if len(hints) < _FEWEST_ROWS:
             return SHIPPED

@@ -329,11 +329,10 @@ class KnownFacts(NamedTuple):
         rows: list[int] = []
         segments: list[Segment] = []
         for row, decision in enumerate(decisions):
-            before = len(segments)
-            segments += decision.known
-            for source, of_source in facts_of_calls(decision.past, decision.flags, decision.run.user).items():
-                segments.append(numbers.segment(source, of_source))
-            rows += [row] * (len(segments) - before)
+            calls = facts_of_calls(decision.past, decision.flags, decision.run.user)
+            here = [*decision.known, *map(numbers.segment, calls.keys(), calls.values())]
+            segments += here
+            rows += [row] * len(here)
         facts_S, values_S = zip(*segments, strict=True)
         fact_E = np.concatenate(facts_S)
         return cls(decisions, numbers.names, np.repeat(rows, list(map(len, facts_S))), fact_E, np.concatenate(values_S))

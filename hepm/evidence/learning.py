@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from hepm.evidence.chance import MOST_ASKED, Chance, HeldOut
+from hepm.evidence.chance import FEWEST_ASKED, MOST_ASKED, Chance, Hint, is_right
 from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.nearest import Requests
@@ -23,6 +23,7 @@ from hepm.types import ToolName
 FAMILIES: Final = 8
 """Families of a memory, from which on each is one case to a new request, however many runs it has."""
 _FEWEST_OF_KIND: Final = 3  # runs of a family whose requests are compared
+_PER_FAMILY: Final = 5  # decisions of one family that count fully
 MOST_DECISIONS: Final = 1_000
 """Of one place that are learned from, half of them the latest."""
 
@@ -99,13 +100,23 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
     for rows in rows_at.values():
         row_of.update(zip(rows, count()))
     asked = [decision for decision in row_of if decision.run.won and not decision.flags & ADVISED]
-    asked.sort(key=lambda decision: (decision.run.seq, decision.at))
-
-    def ask(decision: Decision, known: bool) -> HeldOut:
-        place = evidence.places[decision.place]
-        return evidence.held_out(place, row_of[decision], decision.past, decision.again, known=known)
-
-    return Chance.measure(spread(asked, MOST_ASKED), ask)
+    asked = spread(sorted(asked, key=lambda decision: (decision.run.seq, decision.at)), MOST_ASKED)
+    runs_of = Counter({decision.run.id: decision.run.case for decision in asked}.values())
+    per_family = Counter((decision.run.case, not decision.at) for decision in asked)
+    hints: tuple[list[Hint], list[Hint]] = [], []  # after a call, and before the first
+    likeness: list[float] = []
+    for decision in asked:
+        place, case, first = evidence.places[decision.place], decision.run.case, not decision.at
+        weight = min(1.0, _PER_FAMILY / per_family[case, first])
+        for known in (False, True):
+            if known and runs_of[case] < 2:
+                continue
+            found = evidence.held_out(place, row_of[decision], decision.past, decision.again, known=known)
+            if not known:
+                likeness.append(found.likeness)
+            for tool, of_tool in found.signs.items():
+                hints[first].append((of_tool, not known, is_right(decision, tool, found.share), weight))
+    return Chance.measure(*hints, likeness, measured=len(asked) >= FEWEST_ASKED)
 
 
 def spread(decisions: Sequence[Decision], most: int) -> list[Decision]:

@@ -253,9 +253,7 @@ def aligned(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, T
             longest, end = match, place
     if longest < min(2, len(past)):
         longest, end = _common(calls, past[-_COMPARED:])
-    if end == len(calls):
-        return longest, END
-    return longest, calls[end]
+    return longest, (*calls, END)[end]
 
 
 def _common(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, int]:

@@ -62,8 +62,8 @@ FAILED: Final = FactTest(ENDED, "=error", 0.5)
 
 Conditions: TypeAlias = tuple[tuple[FactTest, bool], ...]
 """Facts, each with whether it must be true."""
-_Path: TypeAlias = list[tuple[int, bool]]
-"""Tests by their numbers, each with its answer."""
+_Path: TypeAlias = list[tuple[FactTest, bool]]
+"""Tests, each with its answer."""
 
 
 def lower_bound(right: float, wrong: float) -> float:
@@ -357,9 +357,10 @@ class _AtPlace:
         if tool == self.place.tool:  # the same call again is a detour
             return None
         # Where it was done and worked it is right; wrong where it failed, or another one worked.
-        among_N = self._well_N | (self._did(tool) & self._lost_N)
+        did_N = self._did(tool)
+        among_N = self._well_N | (did_N & self._lost_N)
         right_N = self._well_N & self._reached(tool)
-        if self._runs_in(right_N & self._did(tool)) < FEWEST:
+        if self._runs_in(right_N & did_N) < FEWEST:
             return None
         path = self._narrowed(among_N, right_N)
         # A condition outside of which nothing else works is about earlier mistakes.
@@ -372,7 +373,7 @@ class _AtPlace:
         runs = self._runs(under_N)
         worse = self._worse(tool, under_N)
         # Where nothing fails, other ways may be for other requests.
-        tasks = self._instances_in(under_N & self._well_N & self._did(tool))
+        tasks = self._instances_in(under_N & self._well_N & did_N)
         if not worse and (tasks < FEWEST or self._is_one_of_several(under_N, right_N)):
             return None
         others = _without(tool, runs)
@@ -420,7 +421,7 @@ class _AtPlace:
 
     def _is_news(self, path: _Path) -> bool:
         """Whether it asks for what the last call has just shown, which was no reason for an earlier mistake."""
-        return any(self._tests.tests[test].source == self.place.tool for test, _ in path)
+        return any(test.source == self.place.tool for test, _ in path)
 
     def _usual(self, tool: ToolName, under_N: BoolArray, share: float, *, everywhere: bool) -> bool:
         """Whether such a share of the runs that found a way called the tool, most of them without a detour.
@@ -511,6 +512,11 @@ class _AtPlace:
         instance_N = np.unique([row.run.instance for row in self.rows], return_inverse=True)[1]
         return with_comparisons(best, known, label_N, instance_N, fewest=fewest, keep=_reads_well)
 
+    @cached_property
+    def _true_N(self) -> dict[FactTest, BoolArray]:
+        """Of each test, which decisions it is true of."""
+        return dict(zip(self._tests.tests, self._tests.true_NF.T, strict=True))
+
     def _narrowed(self, among_N: BoolArray, right_N: BoolArray) -> _Path:
         """What the decisions where a rule is right have in common; [] if runs of other families do not bear it out.
 
@@ -518,17 +524,17 @@ class _AtPlace:
             among_N: The decisions that count.
             right_N: Those that bear the rule out.
         """
-        right = int((among_N & right_N).sum())
+        right_N = among_N & right_N
+        right = int(right_N.sum())
         if right < FEWEST or right >= _PURE * among_N.sum():
             return []
         path = self._best_path(among_N, right_N)
         if not path:
             return []
-        by_word = any(self._tests.tests[test].result_word for test, _ in path)
         # A word of a result may be the subject of a single family.
-        if by_word and not self._of_families(among_N & right_N & self._under(path)):
+        if any(test.result_word for test, _ in path) and not self._of_families(right_N & self._under(path)):
             return []
-        fold_N = self._folds(among_N & right_N)
+        fold_N = self._folds(right_N)
         elsewhere_N = np.zeros_like(among_N)
         for fold in range(_FOLDS):
             found = self._best_path(among_N & (fold_N != fold), right_N)
@@ -546,7 +552,7 @@ class _AtPlace:
         # Questions of the tree pay for their description by decisions. Where runs of one task repeat each other, they
         # have to pay by tasks, too: what a few tasks have in common is a coincidence.
         tasks = self._instances_in(found_N)
-        by_chance = len(self._tests.tests) * _chance_of(borne_out / times, usual, tasks)
+        by_chance = len(self._true_N) * _chance_of(borne_out / times, usual, tasks)
         repeated = tasks < self._runs_in(found_N)
         if (repeated and by_chance >= _BY_CHANCE) or not self._says_something(path):
             return []
@@ -555,7 +561,7 @@ class _AtPlace:
     def _says_something(self, path: _Path) -> bool:
         """Whether what it denies is known where it holds, and it is not only that several words are missing."""
         rows = self._chosen(self._under(path))
-        denied = [self._tests.tests[number] for number, answer in path if not answer]
+        denied = [test for test, answer in path if not answer]
         for test in denied:
             known = sum(self._is_known(test, row) for row in rows)
             if known < _PURE * len(rows) and any(_has_result(test, row) for row in rows):
@@ -571,9 +577,8 @@ class _AtPlace:
 
     def _folds(self, right_N: BoolArray) -> IndexArray:
         """Which part of the runs each decision belongs to: families stay together, where the rule is of several."""
-        names = [row.run.id for row in self.rows]
-        if self._of_families(right_N):
-            names = [row.run.case for row in self.rows]
+        together = self._of_families(right_N)
+        names = [row.run.case if together else row.run.id for row in self.rows]
         # In an order that does not depend on that of arrival; where it is right, evenly.
         first = {names[row] for row in np.flatnonzero(right_N).tolist()}
         drawn = sorted(set(names), key=lambda name: (name not in first, crc32(name.encode("utf-8", "replace")), name))
@@ -591,7 +596,7 @@ class _AtPlace:
         if not right_L[best]:
             return None
         true_F = true_RF[np.argmax(leaf_R == best)]
-        path = [(test, bool(true_F[test])) for test in tree.path(true_F)[0]]
+        path = [(self._tests.tests[test], bool(true_F[test])) for test in tree.path(true_F)[0]]
         for step in list(path):
             others = [other for other in path if other != step]
             # Later questions may have made it needless; and what is known says more than what is not.
@@ -601,17 +606,16 @@ class _AtPlace:
                     break
         return path
 
-    def _known_instead(self, number: int, answer: bool) -> Iterator[_Path]:
+    def _known_instead(self, asked: FactTest, answer: bool) -> Iterator[_Path]:
         """Other values where something has not one value, and other words where one was not said."""
         if answer:
             return
-        asked = self._tests.tests[number]
-        for other, test in enumerate(self._tests.tests):
-            if test.source != asked.source or other == number:
+        for test in self._tests.tests:
+            if test.source != asked.source or test == asked:
                 continue
             # A number has neither sign: it stays as it is, unless there was none at all.
             if test.key == asked.key != asked.fact or (asked.any_number and "~" in test.fact):
-                yield [(other, True)]
+                yield [(test, True)]
 
     def _bound(self, path: _Path, among_N: BoolArray, right_N: BoolArray) -> float:
         under_N = among_N & self._under(path)
@@ -622,32 +626,29 @@ class _AtPlace:
         """The decisions with these answers."""
         under_N = np.ones(len(self.rows), dtype=np.bool_)
         for test, answer in path:
-            under_N &= self._tests.true_NF[:, test] == answer
+            under_N &= self._true_N[test] == answer
         return under_N
 
     def _conditions(self, path: _Path) -> Conditions:
         """The path as conditions; those that only tell whether a tool was called say that."""
         conditions = [(FAILED, True)] if self.place.failed else []
         rows = self._chosen(self._under(path))
-        for number, answer in path:
-            test = self._tests.tests[number]
+        for test, answer in path:
             if answer:
-                is_call = self._is_of_each_result(number)
+                is_call = self._is_of_each_result(test)
             else:
                 is_call = not any(_has_result(test, row) for row in rows)
-            if is_call:
-                test = FactTest(CALLED, test.source.removeprefix(RESULTS_OF), _fewest_calls(test) - 0.5)
-            conditions.append((test, answer))
+            called = FactTest(CALLED, test.source.removeprefix(RESULTS_OF), _fewest_calls(test) - 0.5)
+            conditions.append((called if is_call else test, answer))
         return tuple(dict.fromkeys(conditions))
 
-    def _is_of_each_result(self, number: int) -> bool:
+    def _is_of_each_result(self, test: FactTest) -> bool:
         """Whether it is true wherever the tool that returns it was called here; a value or a word also elsewhere."""
-        test = self._tests.tests[number]
         if test.source.startswith("<"):
             return False
         name = FactName(test.source, test.fact)
         called_N = np.array([test.source in row.past for row in self.rows])
-        return (not name.presence or name in self.common) and bool(self._tests.true_NF[called_N, number].all())
+        return (not name.presence or name in self.common) and bool(self._true_N[test][called_N].all())
 
 
 def _fewest_calls(test: FactTest) -> int:

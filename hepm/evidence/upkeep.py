@@ -92,8 +92,7 @@ class LiveEvidence:
         self._evidence: Learned | None = None
         self._sample: RunSample | None = None
         self._restored: KeptEvidence | None = None  # a file, until the values of its decisions are taken
-        self._learned_from = 0  # runs, when all was learned
-        self._newest = 0  # row number of the newest run that is known
+        self._newest = self._learned_from = 0  # row number of the newest known run; runs, when all was learned
         self._added = False  # whether runs were added since all was learned
         self._behind = False
         self._stale = False  # whether runs that are known were removed or changed
@@ -194,13 +193,10 @@ class LiveEvidence:
     def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Note what later revisions changed, for `update`."""
         whole = self._evidence is None or self._evidence.whole
-        for change in changes:
-            # In a large memory a text that replaced an almost equal one is not worth to learn all anew.
-            if change.removed or (change.rewritten and whole):
-                self._stale = self._behind = True
-            # Lessons change no tool.
-            elif change.sources is None or change.sources:
-                self._behind = True
+        # In a large memory a text that replaced an almost equal one is not worth to learn all anew.
+        self._stale |= any(change.removed or (change.rewritten and whole) for change in changes)
+        # Lessons change no tool.
+        self._behind |= self._stale or any(change.sources != () for change in changes)
         if self._stale and self._evidence is None:
             self._sample = None
 
@@ -280,14 +276,11 @@ class LiveEvidence:
 
     def _add(self, row: RunRow) -> None:
         """Add one run to what is known; tests and trees stay."""
-        evidence = self._evidence
-        assert evidence is not None
+        evidence = self.latest()
         self._newest, self._added = row.seq, True
         if row.id in evidence.requests.run_ids:
             return
-        numbers = FactNumbers()
-        if self._sample is not None:
-            numbers = self._sample.numbers
+        numbers = FactNumbers() if self._sample is None else self._sample.numbers
         run = read_run(row, numbers)
         number = len(evidence.requests.runs)
         places: dict[CallPlace, PlaceEvidence] = {}
