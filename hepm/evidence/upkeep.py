@@ -193,10 +193,13 @@ class LiveEvidence:
     def follow(self, changes: Sequence[RevisionChange]) -> None:
         """Note what later revisions changed, for `update`."""
         whole = self._evidence is None or self._evidence.whole
-        # In a large memory a text that replaced an almost equal one is not worth to learn all anew.
-        self._stale |= any(change.removed or (change.rewritten and whole) for change in changes)
-        # Lessons change no tool.
-        self._behind |= self._stale or any(change.sources != () for change in changes)
+        for change in changes:
+            # In a large memory a text that replaced an almost equal one is not worth to learn all anew.
+            if change.removed or (change.rewritten and whole):
+                self._stale = self._behind = True
+            # Lessons change no tool.
+            elif change.sources != ():
+                self._behind = True
         if self._stale and self._evidence is None:
             self._sample = None
 
