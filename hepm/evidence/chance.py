@@ -68,10 +68,11 @@ class HeldOut(NamedTuple):
     likeness: float
 
 
-Hint: TypeAlias = tuple[Signs, bool, bool, float]
+Hint: TypeAlias = tuple[Signs, bool, bool, float, bool]
 """A tool that could have been named at a held-out decision.
 
-Its signs, whether the request was asked about as a new one, whether it was right, and the weight of its decision.
+Its signs, whether the request was asked about as a new one, whether it was right, the weight of its decision, and
+whether no other tool had a larger part of what worked.
 """
 
 
@@ -148,9 +149,13 @@ class Chance:
         """The weights that explain held-out hints; the shipped ones where there are few."""
         if len(hints) < _FEWEST_ROWS:
             return SHIPPED
-        columns = [self._columns(signs, new=new) for signs, new, _, _ in hints]
-        _, _, right, weights = zip(*hints, strict=True)
-        return tuple(_fit(np.array(columns), np.array(right), np.array(weights)).tolist())
+        fitted = np.array(SHIPPED)
+        # How often the likeliest tool is right, which is what a hint names, is not read off the many others.
+        for asked in (hints, [hint for hint in hints if hint[-1]]):
+            columns = [self._columns(signs, new=new) for signs, new, *_ in asked]
+            _, _, right, weights, _ = zip(*asked, strict=True)
+            fitted = _fit(np.array(columns), np.array(right), np.array(weights), fitted)
+        return tuple(fitted.tolist())
 
 
 SHIPPED_CHANCE: Final = Chance()
@@ -182,10 +187,8 @@ def _log_odds(share: float) -> float:
     return log(bounded / (1 - bounded))
 
 
-def _fit(columns_NF: FloatArray, right_N: FloatArray, weight_N: FloatArray) -> FloatArray:
+def _fit(columns_NF: FloatArray, right_N: FloatArray, weight_N: FloatArray, prior: FloatArray) -> FloatArray:
     """The weights of greatest posterior by Newton's method; each step is halved until it lowers the loss."""
-
-    prior = np.array(SHIPPED)
 
     def loss(weights: FloatArray) -> float:
         scores = columns_NF @ weights

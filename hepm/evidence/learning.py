@@ -114,8 +114,10 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
             found = evidence.held_out(place, row_of[decision], decision.past, decision.again, known=known)
             if not known:
                 likeness.append(found.likeness)
+            likeliest = max(found.signs, key=lambda tool: (found.signs[tool].share, tool), default="")
             for tool, of_tool in found.signs.items():
-                hints[first].append((of_tool, not known, is_right(decision, tool, found.share), weight))
+                right = is_right(decision, tool, found.share)
+                hints[first].append((of_tool, not known, right, weight, tool == likeliest))
     return Chance.measure(*hints, likeness, measured=len(asked) >= FEWEST_ASKED)
 
 

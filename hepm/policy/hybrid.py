@@ -12,7 +12,7 @@ from hepm.evidence.chance import UNMEASURED, Chance
 from hepm.evidence.decisions import Scores, Situation
 from hepm.evidence.engine import KNOWN, Findings, Learned
 from hepm.evidence.nearest import END
-from hepm.evidence.place import Counted, PlaceEvidence
+from hepm.evidence.place import Counted, PlaceEvidence, bounds
 from hepm.evidence.upkeep import live_evidence
 from hepm.evidence.values import Way
 from hepm.graph.delta import said_text
@@ -101,6 +101,8 @@ ACHIEVES: Final = 0.6
 SOMETIMES: Final = 0.15
 """Share of successful runs with a way that fewer runs take, from which on it is not warned of: it may be right where
 nothing known says so."""
+SOME: Final = 0.125
+"""Successes with another way, as a part of those with a tool, from which on it is no mere detour."""
 FEWEST_KNOWN: Final = 3.0
 """Effective decisions that all failed, from which on no way is known to work."""
 SAME_WORDS: Final = 0.7
@@ -122,7 +124,8 @@ class Spoken:
         warned: Ways to avoid, most failures first.
         instead: The way that worked where these failed; None if none stands out.
         fork: Whether the first is named since others fail here.
-        silence: If no tool is named: "user", "strange", "strayed", "done", "failed", "again", "few" or "unsure".
+        silence: If no tool is named: "user", "strange", "strayed", "done", "failed", "again", "differ", "few" or
+            "unsure".
     """
 
     named: Scores
@@ -197,6 +200,9 @@ def _named(
         if tool in situation.again and not _is_repeated(tool, found):
             silence = silence or "again"
             continue
+        if not named and floors.chance > OF_SURE and _better(tool, found):
+            silence = silence or "differ"
+            break
         likely = found.chance.get(tool, 0.0) * works.get(tool, 1.0) * _achieved(tool, found)
         if not named and likely < _floor(tool, found, chance, floors):
             if likely >= floors.chance:
@@ -327,6 +333,18 @@ def _is_worse(way: Way, best: Way | None, found: Findings) -> bool:
     if way.failed < FEWEST_FAILED or counted.failed < FEWEST_COUNTED or way.bounds[1] >= best.bounds[0]:
         return False
     return way.tried >= best.tried or not _works_at_times(counted)
+
+
+def _better(tool: ToolName, found: Findings) -> ToolName:
+    """A tool that clearly succeeded oftener under the same conditions, in `SOME` as many runs or more; "" if none."""
+    counted = found.counted.get(tool)
+    if counted is None:
+        return ""
+    least, most = max(FEWEST_COUNTED, SOME * counted.won), bounds(counted.won, counted.tried, found.base)[1]
+    for other, of_other in found.counted.items():
+        if of_other.won >= least and bounds(of_other.won, of_other.tried, found.base)[0] > most:
+            return other
+    return ""
 
 
 def _is_borne_out(tool: ToolName, found: Findings) -> bool:
@@ -551,6 +569,8 @@ def _why_silent(answer: _Answer, floors: Floors) -> str:
     }
     if answer.spoken.silence in silences:
         return silences[answer.spoken.silence]
+    if answer.spoken.silence == "differ":
+        return _differ(answer, [_better(first, found), first])
     return _why_unsure(answer, first, floors)
 
 
@@ -558,10 +578,9 @@ def _why_unsure(answer: _Answer, first: ToolName, floors: Floors) -> str:
     """What the first tool of the rank lacks."""
     found, evidence = answer.found, answer.evidence
     shown = answer.query.names.shown(first)
-    parted = sorted(found.counted.items(), key=lambda item: (-item[1].won, item[0]))[:_SPLIT]
-    if len(parted) == _SPLIT and parted[1][1].won * 2 > parted[0][1].won > 0:
-        ways = " and ".join(f"{counted.won} with {answer.query.names.shown(tool)}" for tool, counted in parted)
-        return f"runs like this one differ: {ways} succeeded"
+    most = sorted(found.counted, key=lambda tool: (-found.counted[tool].won, tool))[:_SPLIT]
+    if len(most) == _SPLIT and found.counted[most[1]].won * 2 > found.counted[most[0]].won:
+        return _differ(answer, most)
     likely = found.chance.get(first, 0.0) * _achieved(first, found)
     if first in answer.drifts:
         likely *= answer.drifts[first].works
@@ -572,6 +591,14 @@ def _why_unsure(answer: _Answer, first: ToolName, floors: Floors) -> str:
     needed = min(_floor(first, found, evidence.chance, floors), floors.chance)
     is_right = f"right in {int(100 * likely)} % of such cases"
     return f"no tool is sure enough (best {shown}: {is_right}, and {percent(needed)} are needed)"
+
+
+def _differ(answer: _Answer, tools: Sequence[ToolName]) -> str:
+    ways: list[str] = []
+    for tool in tools:
+        counted = answer.found.counted[tool]
+        ways.append(f"{counted.won} of {counted.tried} succeeded with {answer.query.names.shown(tool)}")
+    return f"runs like this one differ: {', '.join(ways)}"
 
 
 def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, states: bool) -> Suggestion:
