@@ -151,8 +151,8 @@ class Counted(NamedTuple):
         return self.tried - self.won
 
     def bounds(self, usual: float) -> tuple[float, float]:
-        """What they achieve as far as they are cleared, less and plus one standard error, if one more is as usual."""
-        return bounds(self.cleared, self.tried, usual)
+        """What they achieve, less and plus one standard error, if one more is as usual; what is cleared is left out."""
+        return bounds(self.won, self.tried - self.cleared + self.won, usual)
 
 
 @dataclass(frozen=True, eq=False)

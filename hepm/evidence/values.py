@@ -205,18 +205,19 @@ def cleared(kinds: Kinds, base: float) -> tuple[FloatArray, float]:
     A decision is cleared in a successful run; in a failed one as far as other calls explain the failure: those that
     mostly fail in situations where another call clearly works.
     """
-    cases_K = kinds.counts()
+    won_K = kinds.counts(~kinds.lost_D)
     cleared_D = (~kinds.lost_D).astype(np.float64)
     best = base
     for _ in range(_ROUNDS):
-        good_K = kinds.counts(cleared_D)
-        mean_K = (good_K + base) / (cases_K + 1)
+        # A failure that other calls explain says nothing of this one.
+        cases_K = kinds.counts(np.where(kinds.lost_D, 1 - cleared_D, 1.0))
+        mean_K = (won_K + base) / (cases_K + 1)
         error_K = np.sqrt(mean_K * (1 - mean_K) / (cases_K + 2))
         best = max(float((mean_K - error_K)[cases_K >= _FEWEST_BEST].max(initial=base)), base)
-        low_K = np.where(good_K >= _FEWEST_GOOD, mean_K - _CLEARLY * error_K, 0.0)
+        low_K = np.where(won_K >= _FEWEST_GOOD, mean_K - _CLEARLY * error_K, 0.0)
         best_L = np.zeros(int(kinds.leaf_K.max(initial=0)) + 1)
         np.maximum.at(best_L, kinds.leaf_K, low_K)
-        worse_K = (mean_K + _CLEARLY * error_K < best_L[kinds.leaf_K]) & (cases_K - good_K >= _FEWEST_CASES)
+        worse_K = (mean_K + _CLEARLY * error_K < best_L[kinds.leaf_K]) & (cases_K - won_K >= _FEWEST_CASES)
         explains_K = (1 - mean_K) * (worse_K & (mean_K <= _MOSTLY_FAILS))
         left_D = np.log1p(-explains_K[kinds.kind_D]) * kinds.lost_D
         others_D = 1 - np.exp(kinds.in_run(left_D) - left_D)
