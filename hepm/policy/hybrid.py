@@ -292,15 +292,15 @@ def _best(ways: Iterable[Way]) -> Way | None:
 
 def _best_counted(found: Findings, avoided: Set[ToolName]) -> tuple[Way | None, float]:
     """The way that stands out among the decisions under these conditions alone, with its chance."""
-    ways: list[Way] = []
-    for tool, counted in found.counted.items():
-        if tool not in avoided:
-            ways.append(Way(tool, counted.won, counted.failed, counted.cleared, found.base))
-    best = _best(ways)
-    if best is None or best.worked < FEWEST_COUNTED or best.bounds[0] < PROMISING:
+    left = {tool: counted for tool, counted in found.counted.items() if tool not in avoided}
+    tool = max(left, key=lambda tool: (left[tool].won, tool), default="")
+    if not tool or left[tool].won < FEWEST_COUNTED:
         return None, 0.0
-    share = best.worked / sum(way.worked for way in ways)
-    if share < (FITTING if best.worked == FEWEST_COUNTED else OUTSTANDING):
+    tried, won, cleared = left[tool]
+    best = Way(tool, won, tried - cleared, cleared, found.base)
+    share = won / sum(counted.won for counted in left.values())
+    needed = FITTING if won == FEWEST_COUNTED else OUTSTANDING
+    if share < needed or best.bounds[0] < PROMISING:
         return None, 0.0
     return best, min(share, best.mean)
 
