@@ -76,8 +76,10 @@ ALONE: Final = 0.95
 """this way has such a share of what worked,"""
 UNFAILED: Final = 0.7
 """and worked in such a share of its own decisions. Where some ask for another way, that one works or this one fails."""
-HALF: Final = 0.4
-"""Of the first tool's score in the rank, from which on a further one is named."""
+USUAL: Final = 0.6
+"""Weight of the successes at a place, whatever the situation, beside the rank, for further tools;"""
+PART: Final = 0.3
+"""and the part of the first tool's score from which on one is named."""
 REPEATED: Final = 0.5
 """Share of the nearest runs' vote from which on a tool may be named that was called since the user wrote."""
 ALIKE: Final = 0.9
@@ -193,7 +195,8 @@ def _named(
     """The first tools of the rank with their chances; if there are none, why."""
     named: dict[ToolName, float] = {}
     silence = ""
-    for tool, score in found.rank.items():
+    beside = _beside(found)
+    for tool in found.rank:
         if tool in avoided:
             silence = silence or "failed"
             continue
@@ -208,12 +211,22 @@ def _named(
             if likely >= floors.chance:
                 silence = silence or "few"
             break
-        if named and (likely < floors.further or score < HALF * found.rank[next(iter(named))]):
+        if named and (likely < floors.further or beside[tool] < PART * beside[next(iter(named))]):
             continue
         named[tool] = likely
     if named:
-        return named, ""
+        first, *further = named
+        return {tool: named[tool] for tool in (first, *sorted(further, key=lambda tool: -beside[tool]))}, ""
     return {}, silence or "unsure"
+
+
+def _beside(found: Findings) -> Scores:
+    """The parts of the tools in the rank, and of all successes at this place: what is usual is named beside the first.
+
+    What sets this situation apart may be chance where a request is new.
+    """
+    usual = _shares({tool: counted.won for tool, counted in found.everywhere.items()})
+    return {tool: part + USUAL * usual.get(tool, 0.0) for tool, part in _shares(found.rank).items()}
 
 
 def _foreseen(found: Findings) -> str:
@@ -251,7 +264,7 @@ def _reach(tool: ToolName, found: Findings) -> float:
 
 def _shares(rank: Scores) -> Scores:
     """The scores of a rank, so that they sum to 1."""
-    total = sum(rank.values())
+    total = sum(rank.values()) or 1.0
     return {tool: score / total for tool, score in rank.items()}
 
 

@@ -89,7 +89,7 @@ class Floors:
 
 SPEAK: Final[Mapping[Speak, Floors]] = {
     "sure": Floors(),
-    "weighed": Floors(chance=0.1, further=0.1),
+    "weighed": Floors(chance=0.1, further=0.05),
     "all": Floors(chance=0.0, further=0.0),
 }
 
