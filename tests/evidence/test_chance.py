@@ -10,7 +10,7 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError
-from hepm.evidence.chance import FEWEST_ASKED, MOST_DETOURS, RARE, SHIPPED, UNMEASURED, Chance, Signs, is_right
+from hepm.evidence.chance import FEWEST_ASKED, MOST_DETOURS, RARE, SHIPPED, UNMEASURED, Chance, Hint, Signs, is_right
 from hepm.types import StateSummary, Suggestions, Trajectory, Turn
 from tests.evidence.remembered import decisions_of, filled, learned, refunds
 from tests.runs import trajectory
@@ -67,6 +67,17 @@ def test_a_chance_that_was_not_measured_is_at_most_below_a_half() -> None:
     assert measured["refund"] > 0.9
     assert unmeasured == {"refund": UNMEASURED, "close": pytest.approx(measured["close"])}
     assert UNMEASURED < 0.5
+
+
+def test_the_chance_of_the_likeliest_tool_is_how_often_it_is_right_however_many_others_are_wrong() -> None:
+    likely = SURE._replace(share=0.75, by_request=0.75, nearest=0.75, likeness=0.0)
+    other = likely._replace(share=0.2, by_request=0.2, nearest=0.2)
+    hints: list[Hint] = []
+    for question in range(200):
+        hints.append((likely, True, question % 50 > 0, 1.0, True))
+        hints += [(other, True, False, 1.0, False)] * 3
+    measured = Chance.measure(hints, [], [0.0] * 200, measured=True)
+    assert measured.of({"refund": likely})["refund"] == pytest.approx(0.98, abs=0.02)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

@@ -11,6 +11,7 @@ import pytest
 
 from hepm import Memory, Suggestions, Trajectory
 from hepm.evidence.decisions import CallPlace, Decision
+from hepm.evidence.place import Counted, bounds
 from hepm.evidence.values import Kinds, Way, best_known, charges
 from hepm.ingest.transitions import agent_state
 from tests.evidence.remembered import decisions_of, filled, learned, told
@@ -138,3 +139,8 @@ def test_bounds_enclose_the_mean_and_close_with_more_decisions() -> None:
         assert 0 <= low <= way.mean <= high <= 1
     assert many.bounds[0] > few.bounds[0]
     assert many.bounds[1] < few.bounds[1]
+
+
+def test_failures_that_other_calls_explain_are_left_out_of_what_a_call_achieves() -> None:
+    assert Counted(24, 0, 10.0).bounds(0.9) == bounds(0, 14, 0.9)
+    assert Counted(30, 20, 28.0).bounds(0.9) == bounds(20, 22, 0.9)

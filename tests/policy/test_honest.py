@@ -101,6 +101,15 @@ def test_what_stands_out_beside_a_call_that_fails_is_named_though_it_was_called_
         assert [way.tool for way in found.warnings] == ["mend"]
 
 
+def test_beside_a_call_that_fails_what_worked_most_stands_out_and_no_detour_that_always_did(tmp_path: Path) -> None:
+    runs = told_apart(500) + runs_of(0, "mend", lost=20)
+    runs += runs_of(100, "swap", won=18, lost=6) + runs_of(200, "sell", won=4)
+    with filled(tmp_path, runs) as memory:
+        found = after_look(memory)
+    assert [one.tool for one in found] == ["swap"]
+    assert [(way.tool, way.instead) for way in found.warnings] == [("mend", "swap")]
+
+
 def test_a_run_that_comes_to_one_situation_twice_counts_once(tmp_path: Path) -> None:
     runs = told_apart(500)
     for n in range(20):

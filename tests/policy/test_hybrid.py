@@ -12,6 +12,7 @@ from hepm.evidence.decisions import Situation
 from hepm.evidence.engine import Findings, stems
 from hepm.evidence.facts import FactTest
 from hepm.evidence.nearest import NearestVote
+from hepm.evidence.place import Counted
 from hepm.evidence.values import Way
 from hepm.ingest.prepare import IngestOptions
 from hepm.policy import Floors, Hybrid
@@ -201,3 +202,20 @@ def test_a_way_without_a_share_of_what_worked_where_a_fact_decides_is_not_named_
     )
     situation = Situation.of(("get_order",), ("get_order",), StateSummary())
     assert not spoken(found, situation, Chance(), Floors()).named
+
+
+@pytest.mark.parametrize(("worked", "silence"), [(1, ""), (10, "differ")])
+def test_no_call_is_named_where_another_one_clearly_succeeded_oftener(worked: int, silence: str) -> None:
+    found = Findings(
+        ways={"mend": Way("mend", 30.0, 1.0, 28.0, 0.5), "swap": Way("swap", 1.0, 0.0, 1.0, 0.5)},
+        share={"mend": 0.96, "swap": 0.04},
+        vote=NearestVote({}, 0.5, 0.5),
+        rank={"mend": 1.0, "swap": 0.1},
+        chance={"mend": 0.98},
+        conditions=(FactTest("get_order", "status=lost", 0.5),),
+        counted={"mend": Counted(52, 40, 50.0), "swap": Counted(worked, worked, worked)},
+        base=0.5,
+    )
+    situation = Situation.of(("get_order",), ("get_order",), StateSummary())
+    said = spoken(found, situation, Chance(), Floors())
+    assert ([*said.named], said.silence) == ([] if silence else ["mend"], silence)
