@@ -72,7 +72,7 @@ Hint: TypeAlias = tuple[Signs, bool, bool, float, bool]
 """A tool that could have been named at a held-out decision.
 
 Its signs, whether the request was asked about as a new one, whether it was right, the weight of its decision, and
-whether no other tool had a larger part of what worked.
+whether no other tool had more than twice its part of what worked.
 """
 
 
@@ -150,7 +150,7 @@ class Chance:
         if len(hints) < _FEWEST_ROWS:
             return SHIPPED
         fitted = np.array(SHIPPED)
-        # How often the likeliest tool is right, which is what a hint names, is not read off the many others.
+        # How often the likely tools are right, one of which a hint names, is not read off the many others.
         for asked in (hints, [hint for hint in hints if hint[-1]]):
             columns = [self._columns(signs, new=new) for signs, new, *_ in asked]
             _, _, right, weights, _ = zip(*asked, strict=True)

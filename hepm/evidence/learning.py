@@ -114,10 +114,11 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
             found = evidence.held_out(place, row_of[decision], decision.past, decision.again, known=known)
             if not known:
                 likeness.append(found.likeness)
-            likeliest = max(found.signs, key=lambda tool: (found.signs[tool].share, tool), default="")
+            # Of equal ways, what was done here is never ahead without its own run: all count that are nearly as likely.
+            likely = max((signs.share for signs in found.signs.values()), default=0.0) / 2
             for tool, of_tool in found.signs.items():
                 right = is_right(decision, tool, found.share)
-                hints[first].append((of_tool, not known, right, weight, tool == likeliest))
+                hints[first].append((of_tool, not known, right, weight, of_tool.share >= likely))
     return Chance.measure(*hints, likeness, measured=len(asked) >= FEWEST_ASKED)
 
 

@@ -80,6 +80,14 @@ def test_the_chance_of_the_likeliest_tool_is_how_often_it_is_right_whatever_is_t
     assert measured.of({"refund": hints[0][0]})["refund"] == pytest.approx(0.98, abs=0.02)
 
 
+def test_of_ways_that_work_equally_each_has_about_its_share_as_its_chance(tmp_path: Path) -> None:
+    runs = [trajectory(f"r{n}", "look", f"way{n % 4}", "close", goal="Mend it", task="mend") for n in range(80)]
+    with filled(tmp_path, runs) as memory:
+        state = StateSummary(said=("Mend it",), tools=("look",))
+        found = memory.suggest("look", history=["look"], state=state, speak="weighed")
+    assert 0.15 < found[0].score < 0.4
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_chances_lie_between_0_and_1_and_rise_with_what_worked(share: float) -> None:
     signs = {
