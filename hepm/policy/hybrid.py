@@ -53,14 +53,10 @@ FAILING: Final = 0.5
 """if all others together do better, and it may achieve so small a part of what the best call at the place does."""
 OUTSTANDING: Final = 0.55
 """Part of the successes that no warning is of, from which on a fork speaks for a tool,"""
-RIVALLED: Final = 0.65
-"""and from which on if another way has `FEWEST_COUNTED` successes, too;"""
 PROMISING: Final = 0.5
 """if the lower bound of what it achieves is this much,"""
-PLAUSIBLE: Final = 0.3
+PLAUSIBLE: Final = 0.1
 """and its share of what worked: among runs of several kinds it may be what those of another kind do."""
-FAINT: Final = 0.1
-"""The same of a way with which hardly a run under these conditions failed."""
 ELSEWHERE: Final = 0.5
 """The chance of a way that worked for the nearest requests in other situations only, as a part of what it achieved."""
 BACKED: Final = 2.0
@@ -287,12 +283,8 @@ def _fork(found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way
             return warned, instead, likely
     if best is None or not _is_borne_out(best.tool, found):
         return warned, None, 0.0
-    needed = OUTSTANDING
-    for way in left:
-        if way is not best and found.counted.get(way.tool, Counted(0, 0)).won >= FEWEST_COUNTED:
-            needed = RIVALLED
     share = best.worked / sum(way.worked for way in left)
-    if share < needed or best.bounds[0] < PROMISING:
+    if share < OUTSTANDING or best.bounds[0] < PROMISING:
         return warned, None, 0.0
     seen = best is found.ways.get(best.tool)
     return warned, best, min(share, best.mean) * (1.0 if seen else ELSEWHERE)
@@ -365,11 +357,7 @@ def _is_borne_out(tool: ToolName, found: Findings) -> bool:
     counted = found.counted.get(tool)
     if counted is None:
         return True
-    least = PLAUSIBLE
-    if counted.won == FEWEST_COUNTED:
-        least = FITTING
-    elif counted.won >= MOSTLY * counted.tried:
-        least = FAINT
+    least = FITTING if counted.won == FEWEST_COUNTED else PLAUSIBLE
     return counted.won >= FEWEST_COUNTED and found.share.get(tool, 0.0) >= least
 
 
