@@ -72,7 +72,7 @@ Hint: TypeAlias = tuple[Signs, bool, bool, float, bool]
 """A tool that could have been named at a held-out decision.
 
 Its signs, whether the request was asked about as a new one, whether it was right, the weight of its decision, and
-whether no other tool had more than twice its part of what worked.
+whether no other tool had more than twice its part of what worked, or for a known request of the nearest runs' vote.
 """
 
 

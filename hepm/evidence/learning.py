@@ -114,11 +114,12 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
             found = evidence.held_out(place, row_of[decision], decision.past, decision.again, known=known)
             if not known:
                 likeness.append(found.likeness)
+            parts = {tool: signs.nearest if known else signs.share for tool, signs in found.signs.items()}
             # Of equal ways, what was done here is never ahead without its own run: all count that are nearly as likely.
-            likely = max((signs.share for signs in found.signs.values()), default=0.0) / 2
+            likely = max(parts.values(), default=0.0) / 2
             for tool, of_tool in found.signs.items():
                 right = is_right(decision, tool, found.share)
-                hints[first].append((of_tool, not known, right, weight, of_tool.share >= likely))
+                hints[first].append((of_tool, not known, right, weight, parts[tool] >= likely))
     return Chance.measure(*hints, likeness, measured=len(asked) >= FEWEST_ASKED)
 
 
