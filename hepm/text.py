@@ -70,7 +70,7 @@ def on_one_line(text: str) -> str:
 
 def cut_off(text: str, limit: int) -> str:
     """A text cut to so many characters, the mark of it included."""
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + CUT
+    return text if len(text) <= limit else text[: limit - 1] + CUT
 
 
 def cut(text: str, limit: int) -> str:
@@ -92,7 +92,8 @@ def in_markdown(text: str) -> str:
 
 def quoted(text: str, limit: int) -> str:
     """A text as a JSON string on one line, in which nothing can end the quotation, hide, or start a chat message."""
-    line = json.dumps(" ".join(cut_off(text, limit).split()), ensure_ascii=False)
+    cut = text if len(text) <= limit else text[: limit - 1].rstrip() + CUT
+    line = json.dumps(" ".join(cut.split()), ensure_ascii=False)
     # Escapes stay JSON: decoding the string gives the original text.
     line = _STEERING.sub(lambda match: "".join(_escaped(c) if c in "<>[]|`:" else c for c in match[0]), line)
     line = _UNSEEN.sub(lambda match: _escaped(match[0]), line)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ from hepm.evidence.rules import RunsOf, ToolRule
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 16
+FORMAT: Final = 17
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 
 
@@ -57,6 +58,11 @@ def drop_kept(file: Path) -> None:
     for kept in (file, _rules_beside(file)):
         with contextlib.suppress(OSError):
             kept.unlink(missing_ok=True)
+
+
+def drop_former(file: Path) -> None:
+    """Remove what former versions kept in a folder of this name: vectors and calls that may be forgotten since."""
+    shutil.rmtree(file.with_suffix(""), ignore_errors=True)
 
 
 def keep(file: Path, kept: KeptEvidence) -> None:

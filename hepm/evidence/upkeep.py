@@ -19,6 +19,7 @@ from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRu
 from hepm.evidence.engine import Learned
 from hepm.evidence.kept import (
     KeptEvidence,
+    drop_former,
     keep,
     keep_rules,
     kept_file,
@@ -138,10 +139,11 @@ class LiveEvidence:
 
     def runs(self) -> RunSample:
         """The runs that are learned from."""
-        with self._lock:
-            if self._sample is None:
-                self._sample = self._read_sample()
-            return self._sample
+        sample = self._sample
+        if sample is None:
+            with self._lock:
+                sample = self._sample = self._sample or self._read_sample()
+        return sample
 
     def rules(self, *, anew: bool = True) -> list[ToolRule]:
         """What worked and what failed where, as rules: of all tasks, and after them of single ones.
@@ -256,7 +258,10 @@ class LiveEvidence:
 
     def _restore(self) -> bool:
         """Take what another process learned, if its runs are there still and few are newer."""
-        kept = None if self._file is None else read_kept(self._file)
+        if self._file is None:
+            return False
+        drop_former(self._file)
+        kept = read_kept(self._file)
         if kept is None or not self._holds(kept):
             return False
         self._take(kept.evidence, kept.about["newest"])

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hepm.evidence.decisions import CALLED, FactName
 from hepm.evidence.facts import FactTest
 from hepm.experience.transcript import place_in_words
-from hepm.types import SAID, START, Facts, ToolName
+from hepm.types import SAID, START, USER, Facts, ToolName
 
 _PLAIN: Final = re.compile(r"[\w<>.-]+")
 _NAME: Final = r'"(?:[^"\\]|\\.)*"|(?!").+?'
@@ -39,9 +39,11 @@ class FactCondition(NamedTuple):
     true: bool = True
 
     def holds(self, known: Facts) -> bool:
-        """Whether it is met; what is denied must be known: a number, what a called tool returned."""
+        """Whether it is met; what is denied must be known: a number, who the user is, what a called tool returned."""
         if self.true:
             return self.test.holds(known)
+        if self.test.source == USER and USER not in known:
+            return False
         for name in self.test.names:
             if name.source != CALLED and not name.presence and name.fact not in known.get(name.source, {}):
                 return False

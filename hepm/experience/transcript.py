@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
 
-from hepm.text import CUT, cut_off, on_one_line
+from hepm.text import CUT, on_one_line
 from hepm.types import SUMMARY_TOOL, StateSummary, ToolCall, ToolName, Trajectory
 
 Tools: TypeAlias = frozenset[ToolName]
@@ -60,7 +60,10 @@ def moves_of(run: Trajectory) -> list[Move]:
 def plain(text: str, limit: int) -> str:
     """A text on one line, without control characters, cut to a length."""
     # Cut before and after: escapes are longer than what they stand for, and a text may have megabytes.
-    return cut_off(on_one_line(" ".join(text[: 8 * limit].split())), limit)
+    line = on_one_line(" ".join(text[: 8 * limit].split()))
+    if len(text) <= 8 * limit and len(line) <= limit:
+        return line
+    return line[: limit - 1].rstrip() + CUT
 
 
 def within(parts: Sequence[str], marks: Collection[int], room: int) -> str:

@@ -163,7 +163,7 @@ def spoken(
         return Spoken({instead.tool: likely}, warned, instead, fork=True)
     if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
         return Spoken({}, warned, instead, silence="done")
-    named, silence = _named(found, situation, chance, floors, avoided, works or {})
+    named, silence = _named(found, situation, chance, floors, avoided, works or {}, allows)
     return Spoken(named, warned, instead, silence=silence)
 
 
@@ -187,6 +187,7 @@ def _named(
     floors: Floors,
     avoided: Set[ToolName],
     works: Scores,
+    allows: Callable[[ToolName], bool],
 ) -> tuple[Scores, str]:
     """The first tools of the rank with their chances; if there are none, why."""
     named: dict[ToolName, float] = {}
@@ -199,7 +200,8 @@ def _named(
         if tool in situation.again and not _is_repeated(tool, found):
             silence = silence or "again"
             continue
-        if not named and floors.chance > OF_SURE and _better(tool, found):
+        is_sure = _is_sure(tool, found, chance)
+        if not (named or is_sure) and floors.chance > OF_SURE and _better(tool, found, allows):
             silence = silence or "differ"
             break
         likely = found.chance.get(tool, 0.0) * works.get(tool, 1.0) * _achieved(tool, found)
@@ -322,7 +324,11 @@ def _fails(tool: ToolName, found: Findings) -> bool:
     # Where all calls fail, the request may be too hard.
     if others.won < FEWEST_COUNTED or counted.bounds(found.base)[1] >= others.bounds(found.base)[0]:
         return False
-    return _reach(tool, found) < FAILING
+    if found.place is None:
+        return False
+    # What others explain of a failure speaks for a call here: a warning takes it away from agents.
+    most = bounds(counted.cleared, counted.tried, found.place.usual)[1]
+    return most < FAILING * found.place.usual
 
 
 def _works_at_times(counted: Counted) -> bool:
@@ -340,14 +346,14 @@ def _is_worse(way: Way, best: Way | None, found: Findings) -> bool:
     return way.tried >= best.tried or not _works_at_times(counted)
 
 
-def _better(tool: ToolName, found: Findings) -> ToolName:
-    """A tool that clearly succeeded oftener under the same conditions, in `SOME` as many runs or more; "" if none."""
+def _better(tool: ToolName, found: Findings, allows: Callable[[ToolName], bool]) -> ToolName:
+    """A tool at hand that clearly succeeded oftener under the same conditions, in `SOME` as many runs; "" if none."""
     counted = found.counted.get(tool)
     if counted is None:
         return ""
     least, most = max(FEWEST_COUNTED, SOME * counted.won), bounds(counted.won, counted.tried, found.base)[1]
     for other, of_other in found.counted.items():
-        if of_other.won >= least and bounds(of_other.won, of_other.tried, found.base)[0] > most:
+        if allows(other) and of_other.won >= least and bounds(of_other.won, of_other.tried, found.base)[0] > most:
             return other
     return ""
 
@@ -368,12 +374,9 @@ def _is_repeated(tool: ToolName, found: Findings) -> bool:
 
 def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> float:
     """The chance that a first tool needs; above 1 if too few cases stand behind it."""
-    vote = found.vote
-    sure = ALIKE <= vote.known > chance.sure + _ROUNDING and vote.share.get(tool, 0.0) >= ALIKE
-    fits = found.share.get(tool, 0.0) >= FITTING
     way = found.ways.get(tool)
     backed = way is not None and way.worked >= BACKED
-    if sure and fits and _achieved(tool, found) >= MOSTLY:
+    if _is_sure(tool, found, chance):
         least = OF_SURE
         if backed and not chance.measured:
             least = UNMEASURED
@@ -382,11 +385,20 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
         return floors.chance
     if way is not None and backed and _is_parted(way, found):
         return min(floors.chance, PARTED)
-    if chance.known(vote.known) >= KNOWN:
+    if chance.known(found.vote.known) >= KNOWN:
         return min(floors.chance, floors.known)
+    fits = found.share.get(tool, 0.0) >= FITTING
     if way is None or not (backed and fits) or _may_hide_a_branch(way, found.share[tool], found.place):
         return 2.0
     return floors.chance
+
+
+def _is_sure(tool: ToolName, found: Findings, chance: Chance) -> bool:
+    """Whether the request is known for sure, and nearly all runs of it called a tool."""
+    vote = found.vote
+    if not (ALIKE <= vote.known > chance.sure + _ROUNDING and vote.share.get(tool, 0.0) >= ALIKE):
+        return False
+    return found.share.get(tool, 0.0) >= FITTING and _achieved(tool, found) >= MOSTLY
 
 
 def _is_parted(way: Way, found: Findings) -> bool:
@@ -571,7 +583,7 @@ def _why_silent(answer: _Answer, floors: Floors) -> str:
     if answer.spoken.silence in silences:
         return silences[answer.spoken.silence]
     if answer.spoken.silence == "differ":
-        return _differ(answer, [_better(first, found), first])
+        return _differ(answer, [_better(first, found, query.allows), first])
     return _why_unsure(answer, first, floors)
 
 

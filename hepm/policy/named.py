@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from hepm.errors import InputError
 from hepm.policy.h_epm import Adaptive, Episodic, Procedural
 from hepm.policy.query import Floors, Policy, TrainedRanker
 
@@ -35,6 +36,8 @@ def policy_named(
         c: Weight of efficiency in edge weights.
         ranker: A trained ranker that passed its gate; None if there is none.
     """
+    if name not in POLICIES:
+        raise InputError(f"no policy is called {name!r}; there are {', '.join(POLICIES)}")
     if name in _OF_PAPER:
         return _OF_PAPER[name](c=c, floors=floors)
     from hepm.policy.hybrid import Hybrid  # with numpy, which the others do without

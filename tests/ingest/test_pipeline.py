@@ -157,6 +157,13 @@ def test_long_texts_end_in_the_mark_at_their_limit():
     assert [(call.result, call.arguments) for call in run.calls()] == [("b" * 1999 + "…", {"c": "c" * 499 + "…"})] * 2
 
 
+def test_a_text_keeps_the_blanks_where_it_is_cut_as_what_is_stored_is_known_by_its_content_again():
+    run = shorten(run_with("a " * 1000, "b" * 1998 + " " * 9, {"c": "c" * 498 + " " * 9}))
+    assert run.turns[1].text == "a " * 499 + "a…"
+    assert run.turns[0].text == "a " * 149 + "a…"
+    assert [(call.result, call.arguments) for call in run.calls()] == [("b" * 1998 + " …", {"c": "c" * 498 + " …"})] * 2
+
+
 @given(long_texts, st.none() | long_texts, st.dictionaries(texts, values(long_texts), max_size=3))
 def test_no_text_stays_too_long_and_no_call_is_lost(text: str, result: str | None, arguments: dict[str, Any]):
     run = run_with(text, result, arguments)

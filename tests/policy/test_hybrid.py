@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,21 @@ def test_no_call_is_named_where_another_one_clearly_succeeded_oftener(worked: in
     situation = Situation.of(("get_order",), ("get_order",), StateSummary())
     said = spoken(found, situation, Chance(), Floors())
     assert ([*said.named], said.silence) == ([] if silence else ["mend"], silence)
+
+
+def test_a_better_call_that_the_agent_cannot_make_and_one_for_a_request_known_for_sure_silence_nothing() -> None:
+    found = Findings(
+        ways={"mend": Way("mend", 30.0, 1.0, 28.0, 0.5)},
+        share={"mend": 0.96, "swap": 0.04},
+        vote=NearestVote({"mend": 1.0}, 1.0, 1.0),
+        rank={"mend": 1.0},
+        chance={"mend": 0.98},
+        conditions=(FactTest("get_order", "status=lost", 0.5),),
+        counted={"mend": Counted(52, 40, 50.0), "swap": Counted(10, 10, 10.0)},
+        base=0.5,
+    )
+    situation = Situation.of(("get_order",), ("get_order",), StateSummary())
+    assert [*spoken(found, situation, Chance(sure=0.9), Floors()).named] == ["mend"]
+    new = replace(found, vote=NearestVote({"mend": 1.0}, 0.5, 1.0))
+    assert spoken(new, situation, Chance(sure=0.9), Floors()).silence == "differ"
+    assert [*spoken(new, situation, Chance(), Floors(), allows=lambda tool: tool != "swap").named] == ["mend"]
