@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from operator import mul
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -68,12 +68,21 @@ class HeldOut(NamedTuple):
     likeness: float
 
 
-Hint: TypeAlias = tuple[Signs, bool, bool, float, bool]
-"""A tool that could have been named at a held-out decision.
+class Hint(NamedTuple):
+    """A tool that could have been named at a held-out decision.
 
-Its signs, whether the request was asked about as a new one, whether it was right, the weight of its decision, and
-whether no other tool had more than twice its part of what worked, or for a known request of the nearest runs' vote.
-"""
+    Attributes:
+        new: Whether the request was asked about as a new one.
+        weight: Of its decision.
+        likely: Whether no other tool had more than twice its part of what worked, or for a known request of the nearest
+            runs' vote.
+    """
+
+    signs: Signs
+    new: bool
+    right: bool
+    weight: float
+    likely: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +160,8 @@ class Chance:
             return SHIPPED
         fitted = np.array(SHIPPED)
         # How often the likely tools are right, one of which a hint names, is not read off the many others.
-        for asked in (hints, [hint for hint in hints if hint[-1]]):
-            columns = [self._columns(signs, new=new) for signs, new, *_ in asked]
+        for asked in (hints, [hint for hint in hints if hint.likely]):
+            columns = [self._columns(hint.signs, new=hint.new) for hint in asked]
             _, _, right, weights, _ = zip(*asked, strict=True)
             fitted = _fit(np.array(columns), np.array(right), np.array(weights), fitted)
         return tuple(fitted.tolist())

@@ -119,7 +119,7 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
             likely = max(parts.values(), default=0.0) / 2
             for tool, of_tool in found.signs.items():
                 right = is_right(decision, tool, found.share)
-                hints[first].append((of_tool, not known, right, weight, parts[tool] >= likely))
+                hints[first].append(Hint(of_tool, not known, right, weight, parts[tool] >= likely))
     return Chance.measure(*hints, likeness, measured=len(asked) >= FEWEST_ASKED)
 
 

@@ -200,8 +200,9 @@ def _named(
         if tool in situation.again and not _is_repeated(tool, found):
             silence = silence or "again"
             continue
-        is_sure = _is_sure(tool, found, chance)
-        if not (named or is_sure) and floors.chance > OF_SURE and _better(tool, found, allows):
+        # What all runs of the same request did is right, whatever works for others.
+        may_differ = not named and floors.chance > OF_SURE and not _is_sure(tool, found, chance)
+        if may_differ and _better(tool, found, allows):
             silence = silence or "differ"
             break
         likely = found.chance.get(tool, 0.0) * works.get(tool, 1.0) * _achieved(tool, found)

@@ -75,7 +75,7 @@ def test_the_chance_of_the_likeliest_tool_is_how_often_it_is_right_whatever_is_t
         # Of the others, what has more of what worked is hardly righter.
         for share, wrong_in in ((0.75, 50), (0.25, 1.4), (0.05, 1.2)):
             signs = SURE._replace(share=share, by_request=share, nearest=share, likeness=0.0)
-            hints.append((signs, True, question % wrong_in >= 1, 1.0, share == 0.75))
+            hints.append(Hint(signs, True, question % wrong_in >= 1, 1.0, share == 0.75))
     measured = Chance.measure(hints, [], [0.0] * 200, measured=True)
     assert measured.of({"refund": hints[0][0]})["refund"] == pytest.approx(0.98, abs=0.02)
 
