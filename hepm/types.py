@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 from hepm.errors import InputError
-from hepm.text import in_words, tool_in_prompt
+from hepm.text import in_words, percent, tool_in_prompt
 
 ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
@@ -62,6 +62,8 @@ USER: Final = "<USER>"
 # recalled text. Readers use them to remove hepm's own hints from runs.
 HINT: Final = "Suggested next tools: "
 FAILED_HINT: Final = "Ways that failed from here: "
+DONE_HINT: Final = "Nothing more to call: "
+HINTS: Final = (HINT, FAILED_HINT, DONE_HINT)
 BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
 DENIED: Final = "Denied by hepm's memory: "
@@ -513,12 +515,14 @@ class Suggestions(Sequence[Suggestion]):
 
     Attributes:
         chances: The part of each tool that the default policy compared, of 1 in all; lessons are chosen by them.
+        done: If nearly all successful runs like this one ended here, their share; then no tool is named.
     """
 
     ranked: tuple[Suggestion, ...] = ()
     abstained: str | None = None
     warnings: tuple[FailedWay, ...] = ()
     chances: Mapping[ToolName, float] = field(default_factory=dict[ToolName, float], compare=False, repr=False)
+    done: float = 0.0
 
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1), with unusual names quoted; empty without an opinion.
@@ -535,6 +539,8 @@ class Suggestions(Sequence[Suggestion]):
                 about = "; ".join(filter(None, (stated, way and str(way))))
                 tools.append(tool_in_prompt(suggestion.tool) + (f" ({about})" if about else ""))
             return HINT + ", ".join(tools) + "".join([f"; {way.named}" for way in failed.values()])
+        if self.done:
+            return f"{DONE_HINT}{percent(self.done)} of the successful runs with such a request ended here"
         warned: list[str] = []
         for way in self.warnings:
             about = str(way) if way.before is not None or way.repeats else way.counted

@@ -19,7 +19,7 @@ from hepm.ingest.formats.codex import is_context
 from hepm.ingest.formats.parts import item_messages, spread
 from hepm.ingest.records import MAX_NAME
 from hepm.text import disarmed
-from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT, Object
+from hepm.types import BLOCK_END, BLOCK_START, HINTS, Object
 
 Placement: TypeAlias = Literal["auto", "behind", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
@@ -449,7 +449,7 @@ def is_behind_results(messages: Sequence[Object]) -> bool:
 
 def tagged(text: str) -> str:
     """A line of memory with tags, so that it is not taken for a part of the message that it ends."""
-    if not text.startswith((HINT, FAILED_HINT)):
+    if not text.startswith(HINTS):
         return text
     return f"{BLOCK_START}\n{text}\n{BLOCK_END}"
 

@@ -60,6 +60,14 @@ _WORD: Final = re.compile(r"[a-z0-9]{2,}")
 _STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" and "refunding"
 
 
+class Ended(NamedTuple):
+    """Of the successful runs with like requests that came to a place, the share that ended there; and how many ended
+    there of all."""
+
+    share: float = 0.0
+    runs: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Findings:
     """What the memory knows in a situation.
@@ -78,8 +86,8 @@ class Findings:
         base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
             ones: 1 where no difference is known. What the user wrote last after a call is the request.
-        ended: Of the successful runs with like requests that came here, the share that ended here; 0 if the user wrote
-            since.
+        ended: Of the successful runs with like requests that came here, the share that ended here; none if the user
+            wrote since.
         strange: The tool whose result the conditions ask about, which has nothing of what such results had; else "".
         ceiling: How often runs succeed after the best calls (see `hepm.evidence.values`).
     """
@@ -96,7 +104,7 @@ class Findings:
     place: PlaceEvidence | None = None
     base: float = 0.0
     came: float = 1.0
-    ended: float = 0.0
+    ended: Ended = Ended()
     strange: ToolName = ""
     ceiling: float = 1.0
 
@@ -253,6 +261,11 @@ class Learned:
         return sorted(self.support, key=lambda tool: (-self.support[tool], tool))
 
     @cached_property
+    def _ended(self) -> Counter[int]:
+        """How many successful runs ended with each tool, by its number."""
+        return Counter(self.last_R[self.requests.won_R].tolist())
+
+    @cached_property
     def _with_stem(self) -> Mapping[str, Sequence[ToolName]]:
         """The tools that have a word in their name."""
         found: defaultdict[str, list[ToolName]] = defaultdict(list)
@@ -345,20 +358,20 @@ class Learned:
             ceiling=self.ceiling,
         )
 
-    def _of_like_requests(self, situation: Situation, place: PlaceEvidence) -> tuple[float, float]:
-        """`Findings.came` and `Findings.ended`; 1 and 0 where nothing is known of the request."""
+    def _of_like_requests(self, situation: Situation, place: PlaceEvidence) -> tuple[float, Ended]:
+        """`Findings.came` and `Findings.ended`; 1 and none where nothing is known of the request."""
         last, request = situation.place.tool, self._request(situation.wish)
         if not situation.wish or not self.support[last]:
-            return 1.0, 0.0
+            return 1.0, Ended()
         came = self._came(last, request)
         ended: float = request.ended_T[self.numbers[last]]
         # Where the user has written since, what was said decides whether the run goes on.
         user_spoke = SINCE in situation.facts and "=user" in situation.facts[SINCE]
         if situation.place.failed or user_spoke or not ended:
-            return came, 0.0
+            return came, Ended()
         # Of many decisions at a place some are left out.
         went_on = float(np.add.reduce(request.weight_R.take(place.run_N))) * place.seen / len(place.run_N)
-        return came, ended / (ended + went_on)
+        return came, Ended(ended / (ended + went_on), self._ended[self.numbers[last]])
 
     def _came(self, tool: ToolName, request: _Request) -> float:
         of_all = self.support[tool] / np.count_nonzero(self.requests.won_R)

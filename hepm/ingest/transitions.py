@@ -35,12 +35,11 @@ USER_CHARS: Final = 600
 RESULT_CHARS: Final = 400
 LAST_TOOLS: Final = 3
 
-_HINTS: Final = (types.HINT, types.FAILED_HINT)
 # The block's end may be gone from a text that was cut.
 _BLOCK: Final = re.compile(rf"{re.escape(types.BLOCK_START)}.*?(?:{re.escape(types.BLOCK_END)}\n?|\Z)", re.DOTALL)
 # What hepm says has no second beginning of a block inside; a search that looked past one would take quadratic time.
 _SAID: Final = re.compile(
-    rf"({types.BLOCK_START}(?:(?!{types.BLOCK_START}).)*?{types.BLOCK_END}|^(?:{types.HINT}|{types.FAILED_HINT}).*?$)\n?",
+    rf"({types.BLOCK_START}(?:(?!{types.BLOCK_START}).)*?{types.BLOCK_END}|^(?:{'|'.join(types.HINTS)}).*?$)\n?",
     re.DOTALL | re.MULTILINE,
 )
 # MCP clients put the server's name before a tool's: mcp__hepm__record_outcome, mcp_hepm_…, hepm.…, hepm-….
@@ -203,7 +202,7 @@ def without_own_hints(text: str, own_hints: Container[str] | None) -> str:
     Args:
         own_hints: Those that hepm wrote; None if no one else could.
     """
-    if not any(mark in text for mark in (types.BLOCK_START, *_HINTS)):  # as in hardly any text
+    if not any(mark in text for mark in (types.BLOCK_START, *types.HINTS)):  # as in hardly any text
         return text
     rest = _SAID.sub(lambda match: "" if own_hints is None or _unframed(match[1]) in own_hints else match[0], text)
     if rest == text:
@@ -214,7 +213,7 @@ def without_own_hints(text: str, own_hints: Container[str] | None) -> str:
 def _unframed(hint: str) -> str:
     """A line of a hint without the block around it; a block with anything else inside as it is."""
     inner = hint.removeprefix(types.BLOCK_START).removesuffix(types.BLOCK_END).strip()
-    if inner.startswith(_HINTS):
+    if inner.startswith(types.HINTS):
         return inner
     return hint
 
@@ -230,6 +229,6 @@ def without_hints(text: str) -> str:
     # A fixed text is found faster than a pattern, and hardly any text holds one.
     if types.BLOCK_START in text:
         text = _BLOCK.sub("", text)
-    if types.HINT not in text and types.FAILED_HINT not in text:
+    if not any(hint in text for hint in types.HINTS):
         return text
-    return "\n".join([line for line in text.splitlines() if not line.lstrip().startswith(_HINTS)])
+    return "\n".join([line for line in text.splitlines() if not line.lstrip().startswith(types.HINTS)])

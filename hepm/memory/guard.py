@@ -68,9 +68,9 @@ def drawn(known: Outcomes, dice: Random) -> str:
 
 def at_level(level: str, found: Suggestions) -> Suggestions:
     """The part of what was found that a session of a level gets: no tool, if it is silent. Warnings stay."""
-    if level != SILENT or not found.ranked:
+    if level != SILENT or not (found.ranked or found.done):
         return found
-    return replace(found, ranked=(), abstained="hints of this session name no tool: `hepm stats` says why")
+    return replace(found, ranked=(), done=0.0, abstained="hints of this session name no tool: `hepm stats` says why")
 
 
 @dataclass(frozen=True, slots=True)

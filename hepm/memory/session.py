@@ -341,7 +341,7 @@ class Session:
 
         The level is drawn once, where memory first has a tool to name: sessions without one say nothing of hints.
         """
-        return at_level(self._drawn_level(), found) if found.ranked else found
+        return at_level(self._drawn_level(), found) if found.ranked or found.done else found
 
     def _drawn_level(self) -> str:
         """The level of this session's hints; "" where the guard does not decide, silence if none can be drawn now.

@@ -86,6 +86,10 @@ DONE: Final = 0.5
 """Share of the nearest runs' vote that ended here, from which on nothing is named,"""
 ENDED: Final = 0.75
 """and of all successful runs with like requests: where fewer ended, a fact may say that this run goes on."""
+DONE_SURELY: Final = 0.9
+"""This share, and the part of the nearest runs' vote that ended here, from which on an agent is told so,"""
+FEWEST_ENDED: Final = 8
+"""if so many successful runs ended here, whatever their requests."""
 STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
 REACHED: Final = 0.9
@@ -122,6 +126,7 @@ class Spoken:
         warned: Ways to avoid, most failures first.
         instead: The way that worked where these failed; None if none stands out.
         fork: Whether the first is named since others fail here.
+        done: Of the successful runs with like requests that came here, the share that ended here, where that is sure.
         silence: If no tool is named: "user", "strange", "strayed", "done", "failed", "again", "differ", "few" or
             "unsure".
     """
@@ -130,6 +135,7 @@ class Spoken:
     warned: Sequence[Way]
     instead: Way | None = None
     fork: bool = False
+    done: float = 0.0
     silence: str = ""
 
 
@@ -153,7 +159,7 @@ def spoken(
         return Spoken(_shares(found.rank), warned, instead)
     silence = _foreseen(found)
     if silence:
-        return Spoken({}, [], silence=silence)
+        return Spoken({}, [], done=_surely_done(found) if silence == "done" else 0.0, silence=silence)
     avoided = {way.tool for way in warned}
     # What stands out in like situations may be called again.
     again = situation.again - found.counted.keys()
@@ -236,9 +242,17 @@ def _foreseen(found: Findings) -> str:
         return "strange"
     if found.came < STRAYED:
         return "strayed"
-    if found.ended >= ENDED:
+    if found.ended.share >= ENDED:
         return "done"
     return ""
+
+
+def _surely_done(found: Findings) -> float:
+    """The share of like successful runs that ended here, if nearly all did, and the nearest ones, too; else 0."""
+    share, runs = found.ended
+    if runs < FEWEST_ENDED or min(share, found.vote.share.get(END, 0.0)) < DONE_SURELY:
+        return 0.0
+    return share
 
 
 def _achieved(tool: ToolName, found: Findings) -> float:
@@ -509,7 +523,8 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     if not found.rank and not warnings:
         return nothing_known(answer.mirror, query, floors)
     if not said.named:
-        return Suggestions(abstained=_why_silent(answer, floors), warnings=warnings, chances=chances)
+        why = _why_silent(answer, floors)
+        return Suggestions(abstained=why, warnings=warnings, chances=chances, done=said.done)
     places = list(said.named.items())[: query.k]
     # What a fork says is what came of the way, and no share of hints.
     states = bool(floors.chance) and not said.fork

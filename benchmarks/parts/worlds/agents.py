@@ -48,6 +48,8 @@ class Agent:
             chosen = (random.choice(sorted(progress.world.lookups)),)
         if advice and self._follows(advice, obeys):
             return chosen if advice[0].tool in chosen else (advice[0].tool,)
+        if advice.done and (obeys if self.manner == "obeys" else advice.done > self.skill):
+            return (DONE,)
         warned = {way.tool for way in advice.warnings}
         if not heeds or warned.isdisjoint(chosen):
             return chosen
