@@ -92,6 +92,8 @@ FEWEST_ENDED: Final = 8
 """if so many successful runs ended here, whatever their requests."""
 STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
+LOWERED: Final = 3.0
+"""The power of what a way achieves, by which the odds of its chance are lower: most failures are of later calls."""
 REACHED: Final = 0.9
 """Part of `Findings.ceiling`: a way after which fewer runs succeed has a lower chance."""
 MOSTLY: Final = 0.8
@@ -203,7 +205,8 @@ def _named(
         if tool in avoided:
             silence = silence or "failed"
             continue
-        if tool in situation.again and not _is_repeated(tool, found):
+        likely = _likely(tool, found) * works.get(tool, 1.0)
+        if tool in situation.again and likely < floors.chance and not _is_repeated(tool, found):
             silence = silence or "again"
             continue
         # What all runs of the same request did is right, whatever works for others.
@@ -211,7 +214,6 @@ def _named(
         if may_differ and _better(tool, found, allows):
             silence = silence or "differ"
             break
-        likely = found.chance.get(tool, 0.0) * works.get(tool, 1.0) * _achieved(tool, found)
         if not named and likely < _floor(tool, found, chance, floors):
             if likely >= floors.chance:
                 silence = silence or "few"
@@ -245,6 +247,13 @@ def _foreseen(found: Findings) -> str:
     if found.ended.share >= ENDED:
         return "done"
     return ""
+
+
+def _likely(tool: ToolName, found: Findings) -> float:
+    """The chance of a tool, whose odds are lower if runs fail after it."""
+    likely = found.chance.get(tool, 0.0)
+    odds = likely / (1 - likely) * _achieved(tool, found) ** LOWERED
+    return odds / (1 + odds)
 
 
 def _surely_done(found: Findings) -> float:
@@ -610,7 +619,7 @@ def _why_unsure(answer: _Answer, first: ToolName, floors: Floors) -> str:
     most = sorted(found.counted, key=lambda tool: (-found.counted[tool].won, tool))[:_SPLIT]
     if len(most) == _SPLIT and found.counted[most[1]].won * 2 > found.counted[most[0]].won:
         return _differ(answer, most)
-    likely = found.chance.get(first, 0.0) * _achieved(first, found)
+    likely = _likely(first, found)
     if first in answer.drifts:
         likely *= answer.drifts[first].works
     if likely < CHECKED:
