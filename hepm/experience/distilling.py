@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from hepm.errors import BudgetSpentError, LlmError
 from hepm.experience.comparison import RunComparison, compare_runs
@@ -16,8 +16,6 @@ from hepm.graph.rows import batches
 
 if TYPE_CHECKING:
     from hepm.experience.model_distiller import ModelDistiller
-
-_STORED_AT_ONCE: Final = 64  # runs
 
 
 def comparisons(tasks: Iterable[TaskRuns], equalised: Collection[str]) -> Iterator[RunComparison]:
@@ -92,7 +90,7 @@ def distill_into(
     match: Match | None = None,
     on_progress: Progress | None = None,
 ) -> DistillReport:
-    """Distill the runs that a distiller has not seen, and store their lessons batch by batch.
+    """Distill the runs that a distiller has not seen, and store their lessons by batches of 64 runs.
 
     A run is marked after its lessons are stored, so the next call continues an interrupted one.
 
@@ -101,7 +99,7 @@ def distill_into(
     """
     step = f"{distiller.kind}/{distiller.name}"
     report = DistillReport()
-    for batch in batches(distiller.distill(bank.tasks(step, namespace=namespace)), _STORED_AT_ONCE):
+    for batch in batches(distiller.distill(bank.tasks(step, namespace=namespace)), 64):
         lessons: dict[str, Lesson] = {}
         for run, taught in batch:
             if isinstance(taught, BudgetSpentError):
@@ -149,5 +147,6 @@ def _store(bank: LessonBank, taught: Collection[Lesson], match: Match | None, na
         # The store makes one of those with one id, and links further runs to a known one.
         put.append(replace(row, sources=lesson.sources))
     changed = bank.change(LessonChange(put=put), namespace=namespace)
-    new, refused = len(changed.new), len(changed.refused)
+    new = len(changed.new)
+    refused = len(changed.refused)
     return DistillReport(new=new, merged=len(put) - new - refused, refused=refused, failed=tuple(failed.items()))
