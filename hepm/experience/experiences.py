@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ from hepm.experience.distilling import (
     distill_into,
 )
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import Experience, Zone
+from hepm.experience.lessons import Experience
 from hepm.experience.moment import Moment
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
@@ -40,7 +40,7 @@ STATE_CHARS: Final = 4_000
 _TOOL_CHARS: Final = 1_024  # OpenAI's limit
 _PART_CHARS: Final = 320
 
-_ZONES: Final[Mapping[Zone, str]] = {
+_ZONES: Final = {
     "golden": "Worked before",
     "warning": "Went wrong before",
     "preference": "What users wanted before",
@@ -74,8 +74,7 @@ class Experiences:
         on_progress: Progress | None = None,
     ) -> DistillReport:
         """Distill the runs that were not distilled yet, by default without a model (see `distill_into`)."""
-        distiller = distiller or ExtractiveDistiller()
-        return distill_into(self.bank, distiller, namespace=namespace, on_progress=on_progress)
+        return distill_into(self.bank, distiller or ExtractiveDistiller(), namespace=namespace, on_progress=on_progress)
 
     def search(
         self,
@@ -120,11 +119,9 @@ class Experiences:
             # A model says what applies, also where the words differ.
             floor=-1.0 if model and floor is None else floor,
         )
-        found: list[FoundExperience] = []
-        for stored, cosine in similar:
-            experience = Experience.of(stored.row)
-            if keep is None or keep(experience):
-                found.append(FoundExperience(experience, cosine))
+        found = [FoundExperience(Experience.of(stored.row), cosine) for stored, cosine in similar]
+        if keep is not None:
+            found = [one for one in found if keep(one.experience)]
 
         def order(one: FoundExperience) -> tuple[float, bool]:
             # The cosine itself is given to the caller: only the order changes.
@@ -150,10 +147,9 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
     messages = prompt_of(_TASK.format(k=k), f"The present state: {quoted(state, STATE_CHARS)}")
     tools = tuple([OfferedTool(name, tool_description(found.experience)) for name, found in by_name.items()])
     question = Question("choose", "the present state", messages, ToolsCalled, temperature=0.0, tools=tools)
-    called = model.ask(question).names
     # Models call a tool twice, and tools that they were not offered.
-    offered = filter(by_name.__contains__, dict.fromkeys(called))
-    return [by_name[name] for name in offered][:k]
+    called = dict.fromkeys(model.ask(question).names)
+    return [by_name[name] for name in called if name in by_name][:k]
 
 
 def tool_name(id: str) -> str:
@@ -164,10 +160,9 @@ def tool_name(id: str) -> str:
 def tool_description(experience: Experience) -> str:
     """When an experience applies and what it teaches, in one line."""
     when = "; ".join(filter(None, (experience.situation, *experience.conditions.preconditions)))
-    stage = " and ".join(experience.stages)
     # Half as much of what was done: the lesson says what to do.
     parts = (
-        f"{_ZONES[experience.zone]}, in the {stage} of a run.",
+        f"{_ZONES[experience.zone]}, in the {' and '.join(experience.stages)} of a run.",
         f"Applies when: {quoted(when, _PART_CHARS)}",
         f"What was done: {quoted(experience.action, _PART_CHARS // 2)}",
         f"Lesson: {quoted(experience.lesson, _PART_CHARS)}",

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.embed import Embedder
@@ -91,11 +91,11 @@ class LessonBank:
 
     def pending(self, *, namespace: str = DEFAULT_NAMESPACE) -> StoredLessons:
         """Lessons that wait for approval, by kind in order of arrival: shown to no agent until `revive`."""
-        kinds: tuple[Kind, ...] = ("principle", "experience")
-        every = chain.from_iterable(self.list(kind, namespace=namespace, retired=True) for kind in kinds)
-        return [lesson for lesson in every if lesson.row.retired == PENDING]
+        principles = self.list("principle", namespace=namespace, retired=True)
+        experiences = self.list("experience", namespace=namespace, retired=True)
+        return [lesson for lesson in (*principles, *experiences) if lesson.row.retired == PENDING]
 
-    def replaced_by(self, row: LessonRow, *, namespace: str = DEFAULT_NAMESPACE) -> StoredLessons:
+    def replaced_by(self, row: LessonRow, *, namespace: str) -> StoredLessons:
         """The live lessons that approving a pending one retires: what it was edited or evolved from."""
         if row.retired != PENDING:
             return []
@@ -203,8 +203,7 @@ class LessonBank:
 
     def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """Whether stored runs succeeded, by id; None without a label. Others are left out."""
-        stored = self.store.find_known(runs, namespace=namespace)
-        return {run: known.success for run, known in stored.items()}
+        return {run: known.success for run, known in self.store.find_known(runs, namespace=namespace).items()}
 
     # Runs to learn from
 
@@ -228,7 +227,7 @@ class LessonBank:
         success_from = self.store.header.success_from
         return [parse_stored(id, records[id]).graded(success_from) for id in ids if id in records]
 
-    def mark_done(self, step: str, runs: Iterable[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
+    def mark_done(self, step: str, runs: Iterable[str], *, namespace: str) -> None:
         """Record that a step has seen runs."""
         answers = [Answer(f"{step}\n{run}", step, run, "", "") for run in runs]
         self.store.lessons.put_answers(answers, namespace=namespace)

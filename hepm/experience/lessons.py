@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
 from hepm.experience.conditions import ALWAYS, Conditions
-from hepm.graph.delta import state_key
+from hepm.graph.delta import Names, state_key
 from hepm.graph.lessons.rows import Kind, LessonRow, Parent, Source, StoredLesson, Triple
 from hepm.text import count_of
-from hepm.types import ToolName
 
 Zone: TypeAlias = Literal["golden", "warning", "preference"]
 Stage: TypeAlias = Literal["exploration", "verification", "completion"]
@@ -50,18 +49,13 @@ class Taught:
 
     stored_as: ClassVar[Kind]
     sources: tuple[Source, ...] = ()
-    tools: tuple[ToolName, ...] = ()
+    tools: Names = ()
     triples: tuple[Triple, ...] = ()  # experiences have none
     parents: tuple[Parent, ...] = ()
     conditions: Conditions = ALWAYS
     distilled_by: str = EXTRACTIVE
     tried: int = 0
     worked: int = 0
-
-    @property
-    def id(self) -> str:
-        """A hash of its words: "e-…" of an experience, "p-…" of a principle."""
-        raise NotImplementedError
 
     @property
     def sentence(self) -> str:
@@ -131,7 +125,7 @@ class Taught:
 
 
 _COLUMNS: Final = ("sources", "tools", "parents", "triples")
-_PROPERTIES: Final[Mapping[Kind, Sequence[str]]] = {
+_PROPERTIES: Final = {
     "experience": (
         "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
         "worked",
@@ -169,7 +163,7 @@ class Experience(Taught):
 
     @property
     def id(self) -> str:
-        """A hash of its words, with its first stage: tags had one stage before, and an id stays."""
+        """ "e-…", a hash of its words, with its first stage: tags had one stage before, and an id stays."""
         return _id("e", self.situation, self.action, self.outcome, self.lesson, self.zone, self.stages[0])
 
     @property
@@ -183,9 +177,9 @@ class Experience(Taught):
         return self.zone == "warning"
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> list[str]:
         """The one or two stages of its tag."""
-        return tuple(cast("list[Stage]", self.stage.split(" → ")))
+        return self.stage.split(" → ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +192,7 @@ class Principle(Taught):
 
     @property
     def id(self) -> str:
-        """A hash of its words and environments."""
+        """ "p-…", a hash of its words and environments."""
         return _id("p", self.kind, self.text, *self.conditions.environments)
 
     @property
@@ -291,8 +285,9 @@ class ListedLesson(NamedTuple):
     def held_back(self) -> str:
         """Why no agent reads it; "" for others."""
         # What sets one run apart, found without a model: agents get rules of many runs.
-        is_of_one_run = isinstance(self.lesson, Experience) and self.lesson.distilled_by == EXTRACTIVE
-        return "shown to no agent" if is_of_one_run else ""
+        if isinstance(self.lesson, Experience) and self.lesson.distilled_by == EXTRACTIVE:
+            return "shown to no agent"
+        return ""
 
     @property
     def line(self) -> str:

@@ -136,20 +136,26 @@ class Principles:
         query: str,
         turns: Sequence[Turn],
         *,
-        namespace: str = DEFAULT_NAMESPACE,
-        environment: str = "",
+        namespace: str,
+        environment: str,
         k: int = RETRIEVED,
-        floor: float | None = None,
+        floor: float | None,
     ) -> list[FoundPrinciple]:
         """What an agent that searches reads after these turns.
 
         The most similar ones (EvolveR, 3.2.2), then those about the tools just called (ours: principles made without a
         model name tools, and share few words with questions).
         """
-        where = {"namespace": namespace, "environment": environment}
-        similar = self.search(query, k=k, floor=floor, **where)
+        similar = self.search(query, namespace=namespace, environment=environment, k=k, floor=floor)
         now = agent_state(turns)
-        of_last = self.at(now.last, state=now.state(), history=now.history, k=k, **where)
+        of_last = self.at(
+            now.last,
+            state=now.state(),
+            history=now.history,
+            namespace=namespace,
+            environment=environment,
+            k=k,
+        )
         # Those about the last tools fill what similar ones leave of k.
         known = {principle.id for principle in similar}
         return [*similar, *(principle for principle in of_last if principle.id not in known)][:k]
@@ -216,12 +222,12 @@ class Principles:
         """
         fewest = 0
         if below is None:
-            below, fewest = PRUNED_BELOW, FEWEST_USES
+            below = PRUNED_BELOW
+            fewest = FEWEST_USES
         live = self.bank.list("principle", namespace=namespace)
         low = [FoundPrinciple.of(one) for one in live if one.uses.uses >= fewest and one.uses.score < below]
         if low:
-            retire = {found.id: "pruned" for found in low}
-            self.bank.change(LessonChange(retire=retire), namespace=namespace)
+            self.bank.change(LessonChange(retire={found.id: "pruned" for found in low}), namespace=namespace)
         return sorted(low, key=lambda found: (found.score, found.id))
 
 
