@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import ClassVar
 
+from hepm.graph.delta import Names
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror, OutgoingEdge
 from hepm.graph.rows import Float32Array
 from hepm.policy.query import Floors, Query, nothing_known, place_of
@@ -44,8 +45,8 @@ class Procedural(_ByEdges):
 
 
 def _by_weight(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge) -> Suggestion:
-    how_often = f"{count_of(candidate.support, 'successful run')} went on with it {place_of(query)}"
-    reason = f"{how_often} (weight {candidate.weight:.2f})"
+    runs = count_of(candidate.support, "successful run")
+    reason = f"{runs} went on with it {place_of(query)} (weight {candidate.weight:.2f})"
     if candidate.failures:
         reason += f", {candidate.failures} failed too"
     return _suggestion(mirror, query, candidate, candidate.weight, None, reason)
@@ -58,14 +59,14 @@ def _suggestion(
     return Suggestion(candidate.tool, score, candidate.support, candidate.failure_share, cosine, reason, look_up)
 
 
-def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float) -> tuple[OutgoingEdge, ...]:
+def successors(mirror: NamespaceMirror, after: Names, *, c: float) -> tuple[OutgoingEdge, ...]:
     """Successors of a set of parallel calls: weights averaged over the set.
 
     A run that made all the calls counts on each of their edges, so that of the counts the largest is taken.
     """
-    if len(set(after)) == 1:
-        return mirror.successors(after[0], c=c)
     sources = sorted(set(after))
+    if len(sources) == 1:
+        return mirror.successors(sources[0], c=c)
     merged: dict[ToolName, OutgoingEdge] = {}
     for source in sources:
         for following in mirror.successors(source, c=c):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain
 from typing import Final, Protocol
 
 from hepm.errors import InputError
+from hepm.graph.delta import Names
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.tool_life import ToolNames
@@ -40,13 +41,13 @@ class Query:
         names: What the agent calls the tools, and which of them are retired. All other names here are the tools' own.
     """
 
-    after: tuple[ToolName, ...] = (START,)
-    history: tuple[ToolName, ...] = ()
+    after: Names = (START,)
+    history: Names = ()
     state: StateSummary | None = None
     vector: Float32Array | None = None
     tools: frozenset[ToolName] | None = None
     k: int = 2
-    names: ToolNames = field(default_factory=ToolNames)
+    names: ToolNames = ToolNames()
 
     def allows(self, tool: ToolName) -> bool:
         """Whether a tool may be suggested."""
@@ -57,8 +58,11 @@ class Query:
         names = self.names
         if not names.aliases and not names.retired:
             return suggestions
-        left = [suggestion for suggestion in suggestions.ranked if suggestion.tool not in names.retired]
-        ranked = [replace(suggestion, tool=names.shown(suggestion.tool)) for suggestion in left]
+        ranked = [
+            replace(suggestion, tool=names.shown(suggestion.tool))
+            for suggestion in suggestions.ranked
+            if suggestion.tool not in names.retired
+        ]
         warnings: list[FailedWay] = []
         for warning in suggestions.warnings:
             instead = ""
@@ -87,7 +91,7 @@ class Floors:
     known: float = SURE_OF_KNOWN
 
 
-SPEAK: Final[Mapping[Speak, Floors]] = {
+SPEAK: Final = {
     "sure": Floors(),
     "weighed": Floors(chance=0.1, further=0.05),
     "all": Floors(chance=0.0, further=0.0),
@@ -149,7 +153,8 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
         if query.tools:
             hint = _nearest(sorted(query.tools)[:MOST_NAMED], called)
         return Suggestions(abstained=f"no run in the {namespace} called an available tool{hint}")
-    tool, runs = "tool", "any successful run"
+    tool = "tool"
+    runs = "any successful run"
     if query.tools is not None or query.names.retired:
         tool = "available tool"
     if floors.support > 1:
