@@ -78,7 +78,8 @@ def divergences_of(run: ToolSequence, others: Sequence[ToolSequence]) -> list[Ru
     # How many turns it shares with each at the beginning.
     prefixes = [len(list(takewhile(bool, map(eq, run, other)))) for other in others]
     at = max(prefixes, default=0)
-    own, after = Tools().union(*run[at : at + 1]), Tools().union(*run[:at][-1:])
+    own = Tools().union(*run[at : at + 1])
+    after = Tools().union(*run[:at][-1:])
     found: list[RunDivergence] = []
     for other, prefix in zip(others, prefixes, strict=True):
         if prefix == at:
@@ -112,10 +113,13 @@ def lesson_of(contrast: RunDivergence, *, succeeded: bool) -> str:
     how = "failed" if succeeded else "succeeded"
     if contrast.same:
         return f"Runs of this task that {how} called the same tools in the same order: the tools did not decide."
-    where, nothing = "At the start", "no tool"
+    where = "At the start"
+    nothing = "no tool"
     if contrast.after:
-        where, nothing = f"After {listed(sorted(contrast.after))}", "nothing more"
-    own, theirs = listed(sorted(contrast.own)) or nothing, listed(sorted(contrast.theirs)) or nothing
+        where = f"After {listed(sorted(contrast.after))}"
+        nothing = "nothing more"
+    own = listed(sorted(contrast.own)) or nothing
+    theirs = listed(sorted(contrast.theirs)) or nothing
     if succeeded:
         return f"{where}, this run, which succeeded, called {own}; runs of this task that failed called {theirs}."
     return f"{where}, runs of this task that succeeded called {theirs}; this one, which failed, called {own}."
@@ -176,11 +180,10 @@ def compare_runs(runs: Iterable[Trajectory], equalised: Collection[str] = ()) ->
         won = _won(run)
         compared.append([move for move in moves if not won or move.tools in shared or not _failed(move)])
         ways[won].append([move.tools for move in compared[-1]])
-    found: list[RunComparison] = []
-    for (run, moves), of_run in zip(labelled, compared, strict=True):
-        credits = credit([turn.reward for turn in run.turns if turn.is_step], equalised=run.environment in equalised)
-        found.append(_compared(run, moves, of_run, ways[not _won(run)], credits))
-    return found
+    return [
+        _compared(run, moves, of_run, ways[not _won(run)], equalised=run.environment in equalised)
+        for (run, moves), of_run in zip(labelled, compared, strict=True)
+    ]
 
 
 def _won(run: Trajectory) -> bool:
@@ -192,15 +195,18 @@ def _compared(
     moves: Sequence[Move],
     compared: Sequence[Move],
     others: Sequence[ToolSequence],
-    credits: Sequence[float],
+    *,
+    equalised: bool,
 ) -> RunComparison:
     """With its contrast to others, and the moves that counted most: by credit, and where the run left the others."""
-    well, reward = _won(run), reward_of(run.outcome) or 0.0
+    well = _won(run)
+    reward = reward_of(run.outcome) or 0.0
     contrast = contrast_of([move.tools for move in compared], others)
     pivotal = None
     if contrast and contrast.decides and compared:
         # A run that ended where others went on has no move there: its last one counts.
         pivotal = moves.index(compared[min(contrast.at, len(compared) - 1)])
+    credits = credit([turn.reward for turn in run.turns if turn.is_step], equalised=equalised)
     # Turns are counted from 1, and those without a call have a credit too.
     of_moves = [credits[move.turn - 1] for move in moves]
     keys = [moves[index] for index in key_turns(of_moves, pivotal=pivotal)]
@@ -248,7 +254,7 @@ def _outcome(run: Trajectory, moves: Iterable[Move]) -> str:
     # every prompt (benchmarks/LOG.md, "Poisoned memory").
     failed = dict.fromkeys(call.name for move in moves for call in move.calls if went_wrong(call))
     if failed:
-        return f"{text}. Calls of {listed(failed)} failed."
+        text += f". Calls of {listed(failed)} failed"
     return f"{text}."
 
 

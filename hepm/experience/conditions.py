@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from hepm.evidence.decisions import CALLED, FactName
 from hepm.evidence.facts import FactTest
 from hepm.experience.transcript import place_in_words
+from hepm.graph.delta import Names
 from hepm.types import SAID, START, USER, Facts, ToolName
 
 _PLAIN: Final = re.compile(r"[\w<>.-]+")
@@ -108,7 +109,7 @@ class Conditions:
     first_turn: int = 0
     last_turn: int = 0
     preconditions: tuple[str, ...] = ()
-    after: tuple[ToolName, ...] = ()
+    after: Names = ()
     facts: tuple[FactCondition, ...] = ()
 
     def holds(self, known: Facts, after: Collection[ToolName], *, environment: str = "") -> bool:

@@ -55,8 +55,7 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     labelled = _labelled(bank, namespace)
     rules = live_evidence(bank.mirror.namespace(namespace)).rules(anew=anew)
     known, taught, stale = _count(bank, rules, namespace)
-    change = LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED))
-    bank.change(change, namespace=namespace)
+    bank.change(LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED)), namespace=namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
     return DistillReport(runs=labelled, new=len(taught.keys() - known), retired=len(stale))
 
@@ -89,11 +88,8 @@ def _count(
     counted = chain(recipes, _as_recorded(next_tools(costly), bank, namespace))
     taught = {principle.id: principle.row() for principle in counted}
     known = {stored.row.id: stored for stored in bank.list("principle", namespace=namespace, retired=True)}
-    found: list[LessonRow] = []
-    for id in known.keys() - taught:
-        row = known[id].row
-        if row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE:
-            found.append(row)
+    others = [known[id].row for id in known.keys() - taught]
+    found = [row for row in others if row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE]
     # An imported one is of runs that are not here: these runs say nothing of it.
     here = bank.outcomes(list(chain.from_iterable(row.run_ids for row in found)), namespace=namespace).keys()
     return known, taught, {row.id for row in found if not here.isdisjoint(row.run_ids)}

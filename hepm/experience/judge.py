@@ -73,7 +73,7 @@ class OutcomeJudge:
 
 
 def _question(run: Trajectory) -> Question[str]:
-    about = [f"The record, {run.steps} turns of the agent:", quoted_run(run)]
-    messages = prompt_of(f"{_TASK} {RECORD_IS_DATA}", "\n".join(about))
+    record = f"The record, {run.steps} turns of the agent:\n{quoted_run(run)}"
+    messages = prompt_of(f"{_TASK} {RECORD_IS_DATA}", record)
     # At temperature 0, so that the answer in the ledger is the one that would come again.
     return Question("outcome", run.id, messages, str, temperature=0.0)

@@ -23,6 +23,7 @@ from hepm.experience.conditions import Conditions, read_facts
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, listed_lessons, read_lesson
 from hepm.experience.principles import let_down
+from hepm.graph.delta import Names
 from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson, next_calls
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.text import CUT, count_of, in_markdown, quoted
@@ -63,17 +64,19 @@ def _is_for_file(listed: ListedLesson) -> bool:
     warns of a call after another one, whatever that gave, and names nothing better; or if what it advises worked in no
     more than half of the runs.
     """
-    counted, by = listed.lesson, listed.lesson.distilled_by
-    if by == HAND or let_down(listed.stored.uses):
-        return by == HAND
-    if by != EXTRACTIVE:
+    lesson = listed.lesson
+    if lesson.distilled_by == HAND:
         return True
-    conditions = counted.conditions
-    if any(_OF_TEXT.search(fact.test.fact) and fact.test.than is None for fact in conditions.facts):
+    if let_down(listed.stored.uses):
         return False
-    if counted.warns:
-        return any(fact.test.source != FAILED.source for fact in conditions.facts)
-    return not counted.tried or 2 * counted.worked > counted.tried
+    if lesson.distilled_by != EXTRACTIVE:
+        return True
+    tests = [fact.test for fact in lesson.conditions.facts]
+    if any(_OF_TEXT.search(test.fact) and test.than is None for test in tests):
+        return False
+    if lesson.warns:
+        return any(test.source != FAILED.source for test in tests)
+    return not lesson.tried or 2 * lesson.worked > lesson.tried
 
 
 class Chosen(NamedTuple):
@@ -102,14 +105,14 @@ def lessons_for_file(
         pending: Include what waits for approval, which who merges the file gives (see `approved_in`).
         principles: To choose from; those of the store by default.
     """
-    of_all, known = bank.read_by(""), bank.lessons(namespace)  # a file is for all
+    known = bank.lessons(namespace)
     able: list[StoredLesson] = []
     if principles is None:
         principles = bank.list("principle", namespace=namespace, retired=True)
     for stored in principles:
         row = stored.row
         wanted = row.live or (pending and row.retired == PENDING)
-        if wanted and of_all.is_readable(stored, known) and not says_nothing(row):
+        if wanted and known.told_to(stored, "") and not says_nothing(row):  # a file is for all
             able.append(stored)
     kept = [one for one in listed_lessons(able) if every or _is_for_file(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.
@@ -124,13 +127,14 @@ class Claim(NamedTuple):
     """What a line says of the next tool, to be counted anew (see `hepm.report.check`)."""
 
     conditions: Conditions
-    better: tuple[str, ...]
-    worse: tuple[str, ...]
+    better: Names
+    worse: Names
 
     @classmethod
     def of(cls, row: LessonRow) -> Self | None:
         """Of a lesson; None if it makes none."""
-        conditions, calls = Conditions.read(row.properties), list(next_calls(row.triples))
+        conditions = Conditions.read(row.properties)
+        calls = list(next_calls(row.triples))
         if not conditions.after or not calls:
             return None
         better = tuple(call.tool for call in calls if call.advised)
@@ -226,8 +230,8 @@ class LessonFile(NamedTuple):
         section, end, after = text[begin.end() :].partition(END)
         if not end:
             raise InputError(f"the lessons in {name} lack their end: put {END!r} after the last one.")
-        lines = list(_lines_in(section))
-        return cls(name, text[: begin.start()], after, begin["namespace"], begin["ids"].split(), lines)
+        before = text[: begin.start()]
+        return cls(name, before, after, begin["namespace"], begin["ids"].split(), list(_lines_in(section)))
 
     def with_lessons(self, lessons: Iterable[ListedLesson], *, namespace: str) -> str:
         """The file's text with these lessons between the markers; equal lessons give equal text.
@@ -247,11 +251,10 @@ class LessonFile(NamedTuple):
         skipped = {*self.ids, *(line.id for line in own)} - {line.id for line in self.lines if not line.edited}
         of_id = {listed.lesson.id[:_ID_CHARS]: listed for listed in lessons}
         written = {id: listed for id, listed in of_id.items() if id not in skipped}
-        runs = set(chain.from_iterable(listed.lesson.run_ids for listed in written.values()))
         summary = "None at present"
         if written:
-            summary = f"{count_of(len(written), 'lesson')} from {count_of(len(runs), 'run')}"
-            summary += f". {WORKED}"
+            runs = set(chain.from_iterable(listed.lesson.run_ids for listed in written.values()))
+            summary = f"{count_of(len(written), 'lesson')} from {count_of(len(runs), 'run')}. {WORKED}"
         body = [_TITLE, "", f"{summary}. Lines that you change or delete stay so.", ""]
         for works, heading in ((True, WORKS), (False, FAILS)):
             items = [line.whole for line in own if line.works is works]
@@ -259,8 +262,7 @@ class LessonFile(NamedTuple):
             if items:
                 body += [f"### {heading}", "", *(f"- {item}" for item in items), ""]
         ids = "".join(f" {id}" for id in (*written, *filter(None, sorted(skipped))))
-        section = "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, END])
-        return self.before + section + self.after
+        return self.before + "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, END]) + self.after
 
 
 def _line_with_mark(listed: ListedLesson, id: str) -> str:
@@ -317,7 +319,8 @@ def edit_lesson(bank: LessonBank, stored: StoredLesson, text: str, *, namespace:
     Raises:
         InputError: the text is empty, or the lesson is retired.
     """
-    words, row = " ".join(text.split()), stored.row
+    words = " ".join(text.split())
+    row = stored.row
     if not words:
         raise InputError(f"the lesson {row.id} needs a text: `hepm lesson retire {row.id}` keeps it from agents.")
     if row.is_retired:
@@ -342,7 +345,7 @@ def edit_lesson(bank: LessonBank, stored: StoredLesson, text: str, *, namespace:
     return edited
 
 
-def named_in(text: str, tools: Iterable[str]) -> tuple[str, ...]:
+def named_in(text: str, tools: Iterable[str]) -> Names:
     """Those of some tools that a text names."""
     # Not inside a longer name: "get_order" is not named by "get_order_items", nor by "shop.get_order".
     return tuple([tool for tool in tools if re.search(rf"(?<![\w.-]){re.escape(tool)}(?![\w-])", text)])

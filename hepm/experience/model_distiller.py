@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import LlmError
@@ -116,13 +116,11 @@ class ModelDistiller:
 
 
 def _question(comparison: RunComparison, kind: Kind) -> Question[Written]:
-    form: type[Written]
+    form: type[Written] = WrittenPrinciple
+    task = _GUIDING if comparison.well else _CAUTIONARY
     if kind == "experience":
-        task, form = _ABOUT_EXPERIENCE, WrittenExperience
-    elif comparison.well:
-        task, form = _GUIDING, WrittenPrinciple
-    else:
-        task, form = _CAUTIONARY, WrittenPrinciple
+        form = WrittenExperience
+        task = _ABOUT_EXPERIENCE
 
     def check(written: Written) -> None:
         """Raise a ValueError with what does not hold in the run: the model reads it once, and answers again."""
@@ -217,19 +215,16 @@ def _triples(written: WrittenPrinciple) -> Iterator[Triple]:
 
 def check_triples(triples: Iterable[Triple], comparison: RunComparison) -> None:
     """Raise a ValueError for the first triple about the next tool that the run does not bear out."""
-    followed: set[tuple[ToolName, ToolName]] = set()
-    failed: set[tuple[ToolName, ToolName]] = set()
-    for move in comparison.moves:
-        followed.update(product(move.before or (START,), move.tools))
-    contrast = comparison.contrast
-    if contrast is not None:
-        # What the runs beside it did better, or worse, may be claimed of a run.
-        after = contrast.after or (START,)
-        followed.update(product(after, contrast.own))
-        beside = failed if comparison.well else followed
-        beside.update(product(after, contrast.theirs))
+    followed = set(chain.from_iterable(product(move.before or (START,), move.tools) for move in comparison.moves))
+    # What the runs beside it did better, or worse, may be claimed of a run.
+    beside = set[tuple[ToolName, ToolName]]()
+    if comparison.contrast is not None:
+        after = comparison.contrast.after or (START,)
+        followed.update(product(after, comparison.contrast.own))
+        beside.update(product(after, comparison.contrast.theirs))
+    failed = beside
     if not comparison.well:
-        failed |= followed
+        failed = followed = followed | beside
     for triple in triples:
         for before, after, advised in next_calls([triple]):
             if (before, after) not in (followed if advised else failed):
@@ -264,7 +259,8 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
         # What only the agent's machinery says is no part of the conversation.
         if turn.role == "system" or turn.hidden:
             continue
-        speaker, limit = "user", _LINE_CHARS
+        speaker = "user"
+        limit = _LINE_CHARS
         is_key = False
         if turn.role == "assistant":
             # "turn 3 KEY 1 agent called …": turns of the agent are counted, as `Move.turn` counts them.
@@ -272,7 +268,8 @@ def _lines(run: Trajectory, keys: Sequence[Move]) -> Iterator[tuple[str, bool]]:
             speaker = f"turn {turns} agent"
             is_key = turns in rank_of
             if is_key:
-                speaker, limit = f"turn {turns} KEY {rank_of[turns]} agent", _KEY_LINE_CHARS
+                speaker = f"turn {turns} KEY {rank_of[turns]} agent"
+                limit = _KEY_LINE_CHARS
         # Hints of an earlier memory are no words of the user, and no result.
         text = without_hints(turn.text).strip()
         if text:

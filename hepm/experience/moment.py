@@ -41,7 +41,8 @@ class Advice(NamedTuple):
 
 def advice_sentence(when: str, advice: Advice) -> str:
     """Advice in words: "after get_order, when the user says 'cancel', call cancel_order rather than refund"."""
-    better, worse = listed(sorted(advice.better)), listed(sorted(advice.worse))
+    better = listed(sorted(advice.better))
+    worse = listed(sorted(advice.worse))
     if not better:
         text = f"runs that called {worse} failed"
     elif worse:
@@ -146,7 +147,8 @@ class Moment:
 
     def applies(self, lesson: Lesson) -> bool:
         """Whether a lesson, here or elsewhere, is about tools that the agent has, and recommends no retired one."""
-        own, offered = self.names.own, self.names.offered
+        own = self.names.own
+        offered = self.names.offered
         about = set(map(own, lesson.tools))
         needed = about
         if isinstance(lesson, Principle):
@@ -183,7 +185,8 @@ class Moment:
     @cached_property
     def _known(self) -> Facts:
         """What is known now, with the calls made; tools by the names that memory has them under."""
-        own, state = self.names.own, self.state
+        own = self.names.own
+        state = self.state
         past = list(map(own, self.history))
         # A caller may give the last tools without the history that ends with them.
         past += filterfalse({*past, START}.__contains__, map(own, self.after))
@@ -201,7 +204,7 @@ class Moment:
             of_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
             if isinstance(lesson, Experience) or (self.state.failed and not of_errors):
                 return False
-        after = set(map(self.names.own, self.after))
+        after = list(map(self.names.own, self.after))
         return lesson.conditions.holds(self._known, after, environment=self.environment)
 
     def lines(self, found: Iterable[Lesson], suggestions: Suggestions) -> list[LessonLine]:
@@ -235,9 +238,13 @@ class Moment:
     def _line(self, lesson: Lesson) -> LessonLine:
         advice = self.advice_of(lesson)
         # A lesson that nothing counts has only the number of its runs.
-        text, evidence, sure = lesson.in_own_words, lesson.origin, _sureness(lesson)
+        text = lesson.in_own_words
+        evidence = lesson.origin
+        sure = _sureness(lesson)
         if lesson.is_recipe:
-            text, evidence, sure = lesson.sentence, lesson.evidence, 1.0
+            text = lesson.sentence
+            evidence = lesson.evidence
+            sure = 1.0
         elif self.as_written:
             text = lesson.sentence
             if isinstance(lesson, Experience):

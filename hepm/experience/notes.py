@@ -59,24 +59,21 @@ _LONG: Final = (
     rf"(?<!too )(?<!so )(?<!less )(?<!be )long {_ANSWERS}|detailed {_ANSWERS}|in (?:more |full |great )?detail|"
     r"(?:with )?all (?:the |possible )?details)\b"
 )
-_TOPICS: Final = tuple(
-    (topic, value, re.compile(pattern))
-    for topic, value, pattern in (
-        ("length", "long", _LONG),
-        ("length", "short", _SHORT),
-        ("language", "", rf"\b(?:in|to|speak) {LANGUAGE}\b"),
-        ("tone", "informal", r"\b(?:informal(?:ly)?|casual|less formal)\b"),
-        ("tone", "formal", r"\bformal(?:ly)?\b"),
-        ("units", "metric", r"\b(?:metric|celsius|kilomet(?:er|re)s)\b"),
-        ("units", "imperial", r"\b(?:imperial|fahrenheit|miles)\b"),
-        ("name", "", r"\bcall me \w+"),
-        (
-            "currency",
-            "",
-            r"\b(?:(?:prices?|amounts?|costs?|totals?) )?in (?:euros?|dollars?|pounds?|francs?|yen|usd|eur|gbp|chf)\b",
-        ),
-        ("clock", "", r"\b(?:12|24)-hour\b"),
-    )
+_TOPICS: Final = (
+    ("length", "long", _LONG),
+    ("length", "short", _SHORT),
+    ("language", "", rf"\b(?:in|to|speak) {LANGUAGE}\b"),
+    ("tone", "informal", r"\b(?:informal(?:ly)?|casual|less formal)\b"),
+    ("tone", "formal", r"\bformal(?:ly)?\b"),
+    ("units", "metric", r"\b(?:metric|celsius|kilomet(?:er|re)s)\b"),
+    ("units", "imperial", r"\b(?:imperial|fahrenheit|miles)\b"),
+    ("name", "", r"\bcall me \w+"),
+    (
+        "currency",
+        "",
+        r"\b(?:(?:prices?|amounts?|costs?|totals?) )?in (?:euros?|dollars?|pounds?|francs?|yen|usd|eur|gbp|chf)\b",
+    ),
+    ("clock", "", r"\b(?:12|24)-hour\b"),
 )
 """Topics on which a user has one wish: topic, value ("" for the words themselves), pattern."""
 
@@ -172,11 +169,11 @@ def wish_of(line: str) -> Wish:
     numbers = frozenset(_NUMBER.findall(rest))
     topics: dict[str, str] = {}
     for topic, value, pattern in _TOPICS:
-        match = pattern.search(rest)
+        match = re.search(pattern, rest)
         if match is not None and topic not in topics:
             topics[topic] = value or match[0].split()[-1]
             # Taken out: what is left in the end are the line's other words.
-            rest = pattern.sub(" ", rest)
+            rest = re.sub(pattern, " ", rest)
     others = words
     if topics:
         others = key_words(rest) - SMALL

@@ -51,8 +51,7 @@ class Reflected:
 
 def runs_of_users(bank: LessonBank, namespace: str, user: str | None = None) -> list[str]:
     """Every stored run that names a user, or one user, in order of arrival."""
-    wanted = RunFilter(user=user)
-    found = bank.store.runs_found(wanted, namespace=namespace, before=LAST_ROW, limit=LAST_ROW)
+    found = bank.store.runs_found(RunFilter(user=user), namespace=namespace, before=LAST_ROW, limit=LAST_ROW)
     return [run.id for run in reversed(found) if run.user]
 
 
@@ -85,9 +84,11 @@ class Preferences:
         """
         _check_user(user)
         if isinstance(conversation, Trajectory):
-            turns, session = conversation.turns, conversation.id
+            turns = conversation.turns
+            session = conversation.id
         else:
-            turns, session = read_messages(conversation), ""
+            turns = read_messages(conversation)
+            session = ""
         # Before a model reads it, and before lines are made of it.
         redact = Redactor().text
         clean = messages_of(replace(turn, text=redact(turn.text)) for turn in turns)
@@ -132,8 +133,8 @@ class Preferences:
             except LlmError as error:
                 report += DistillReport(runs=1, failed=((run.id, str(error)),))
             else:
-                written, unchanged = outcome == "written", outcome == "unchanged"
-                report += DistillReport(1, new=written, merged=unchanged, refused=not (written or unchanged))
+                refused = outcome in ("refused", "forgotten")
+                report += DistillReport(1, new=outcome == "written", merged=outcome == "unchanged", refused=refused)
             if on_progress is not None:
                 on_progress(report)
         return report
@@ -214,7 +215,8 @@ class Preferences:
         for _ in range(_TRIES):
             self.bank.mirror.refresh()
             before = self.notes(user, namespace=namespace)
-            was_linked, linked = linked, bool(session and self.bank.outcomes([session], namespace=namespace))
+            was_linked = linked
+            linked = bool(session and self.bank.outcomes([session], namespace=namespace))
             # Notes that were there at the last try, or a run that was, and are gone: someone forgot them meanwhile.
             if (before is None and begun) or (was_linked and not linked):
                 return Reflected("forgotten", before)

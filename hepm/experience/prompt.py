@@ -58,7 +58,6 @@ _NOTES: Final = "What this user prefers:"
 _LESSONS: Final = "What earlier runs taught:"
 _RECALLED: Final = "Of what this user prefers, now:"
 _NOTHING: Final = Suggestions()
-_HEADERS: Final = (_NOTES, _RECALLED, _LESSONS)
 _FRAME_TOKENS: Final = estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) + 3  # its line ends
 _MOST_RUNS: Final = 100  # that a prompt names as its sources
 # The evidence at the end of an item, which changes with each run: `- "Call get_order." (worked in 9 of 10 runs)`.
@@ -184,8 +183,8 @@ class TurnState(NamedTuple):
             last = (after,)
         else:
             last = tuple(after or history[-1:])
-        user_texts = tuple(filter(None, (state,)))
-        return cls(StateSummary(said=user_texts, tools=last), last, tuple(history), turn)
+        known = StateSummary(said=(state,) if state else (), tools=last)
+        return cls(known, last, tuple(history), turn)
 
     @classmethod
     def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> TurnState:
@@ -226,10 +225,9 @@ def recollect(
         turn, horizon: The agent's next turn, from 1, and the maximum number of its turns; 0 if unknown.
     """
     items: list[Item] = []
-    preferences, notes = Preferences(bank), None
-    if here.user and options.notes:
-        notes = preferences.notes(here.user, namespace=namespace)
-    if notes is not None:
+    preferences = Preferences(bank)
+    notes = preferences.notes(here.user, namespace=namespace)
+    if notes is not None and options.notes:
         items += items_of(notes)
         if options.recalled:
             wishes = preferences.recall(
@@ -270,11 +268,11 @@ def _rules(
     bank: LessonBank, here: Moment, is_shown: Callable[[Principle], bool], k: int, namespace: str
 ) -> list[Principle]:
     """Principles about the next tool, then those whose text is similar, then what helps after an error."""
-    principles, state = Principles(bank), here.state
+    principles = Principles(bank)
+    state = here.state
     rules = here.best(filter(is_shown, principles.about(here, namespace=namespace)), k)
     if bank.lessons(namespace).cached(are_written, "principle"):
-        words = " ".join(state.said)
-        for found in principles.search(words, namespace=namespace, environment=here.environment, k=k):
+        for found in principles.search(" ".join(state.said), namespace=namespace, environment=here.environment, k=k):
             # A recipe is shown after its error alone.
             rule = found.principle
             if rule not in rules and not rule.is_recipe and is_shown(rule):
@@ -349,7 +347,8 @@ def render(
     Args:
         lesson_tokens: Maximum number of tokens of all lessons together.
     """
-    notes, recalled, lessons = [[item for item in items if item.header == header] for header in _HEADERS]
+    headers = (_NOTES, _RECALLED, _LESSONS)
+    notes, recalled, lessons = [[item for item in items if item.header == header] for header in headers]
     stable = _fitting(notes, budget // 2 - _FRAME_TOKENS)
     room = budget - estimate_tokens(_block(stable))
     hint = suggestions.prompt()

@@ -155,11 +155,10 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
     worked = Counter(chain.from_iterable(seen.good.values()))
     failed = Counter(chain.from_iterable(seen.bad.values()))
     begun = Counter(next(iter(did), "") for did in seen.good.values())
-    decides: list[str] = []
-    for text, times in worked.items():
+    decides = list(worked)
+    if seen.bad:
         # What failed runs did as often does not decide.
-        if not seen.bad or failed[text] * len(seen.good) < times * len(seen.bad):
-            decides.append(text)
+        decides = [text for text in worked if failed[text] * len(seen.good) < worked[text] * len(seen.bad)]
     # Of what as many did, the one that most did first; the order of runs decides nothing.
     repair = min(decides, key=lambda text: (-worked[text], -begun[text], text), default="")
     if worked[repair] < max(FEWEST_RUNS, AGREE_FROM * len(seen.good)):

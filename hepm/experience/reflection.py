@@ -125,7 +125,8 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], messages: Sequence[Turn
     kept: dict[str, str] = {}
     for note in answer.notes:
         line = cleaned(note.text)
-        folded, refined = line.casefold(), cleaned(note.refines).casefold()
+        folded = line.casefold()
+        refined = cleaned(note.refines).casefold()
         evident = bool(line) and _shown(note, messages)
         if evident or _said_before(line, lines):
             kept.setdefault(folded, line)
@@ -157,10 +158,13 @@ def picked(model: Client, user: str, lines: Sequence[str], context: str, k: int)
 
 def recalled(bank: LessonBank, lines: Sequence[str], context: str, k: int) -> list[str]:
     """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes."""
-    parts, texts, floor = [context, *SENTENCE_END.split(context)[-20:]], list(lines), DENSE_FLOOR
+    parts = [context, *SENTENCE_END.split(context)[-20:]]
+    texts = list(lines)
+    floor = DENSE_FLOOR
     if bank.lexical:
         # Key words alone, as "please" and "the" are in most sentences.
-        parts, texts = list(map(_sorted_key_words, parts)), list(map(_sorted_key_words, lines))
+        parts = list(map(_sorted_key_words, parts))
+        texts = list(map(_sorted_key_words, lines))
         floor = LEXICAL_FLOOR
     queries = list(filter(str.strip, parts))
     if not queries:
@@ -181,22 +185,27 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
 
     Long messages lose their middle; of too many messages the agent's in the middle go first, then the user's there.
     """
-    texts: list[tuple[str, str]] = []
-    for turn in messages_of(turns):
-        # Nothing begins a message of a chat template.
-        escaped = _TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", turn.text)
-        lines = "\n".join(f"> {on_one_line(line)}" for line in escaped.split("\n"))
-        texts.append(("user" if turn.role == "user" else "agent", lines))
+    messages = messages_of(turns)
+    texts = [_in_quotation(turn.text) for turn in messages]
     most = CONVERSATION_CHARS
-    if sum(len(text) for _, text in texts) > most:
+    if sum(map(len, texts)) > most:
         most = max(most // len(texts), _LEAST_CHARS)
+    half = most // 2
     blocks: list[str] = []
-    for speaker, text in texts:
-        half, left_out = most // 2, f"(… {len(text) - most:,} characters left out …)"
-        shown = f"{text[:half]}\n{left_out}\n> {text[-half:]}" if len(text) > most else text
+    for turn, text in zip(messages, texts, strict=True):
+        shown = text
+        if len(text) > most:
+            shown = f"{text[:half]}\n(… {len(text) - most:,} characters left out …)\n> {text[-half:]}"
+        speaker = "user" if turn.role == "user" else "agent"
         blocks.append(f"{speaker}:\n{shown}")
-    of_user = [number for number, (speaker, _) in enumerate(texts) if speaker == "user"]
+    of_user = [number for number, turn in enumerate(messages) if turn.role == "user"]
     return within(blocks, of_user, CONVERSATION_CHARS)
+
+
+def _in_quotation(text: str) -> str:
+    """The lines of a message, each after "> "; nothing in them begins a message of a chat template."""
+    escaped = _TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", text)
+    return "\n".join(f"> {on_one_line(line)}" for line in escaped.split("\n"))
 
 
 def _listed(lines: Sequence[str]) -> str:

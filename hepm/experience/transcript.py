@@ -124,9 +124,11 @@ def situation_text(environment: str, known: StateSummary) -> str:
         before = f" Before: {listed(dict.fromkeys(known.tools))}."
         if known.failed:
             before += " The last result was an error."
-    speaker, texts = "User", known.said
+    speaker = "User"
+    texts = known.said
     if known.own:
-        speaker, texts = "Known", (known.own,)
+        speaker = "Known"
+        texts = (known.own,)
     messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in texts)
     room = SITUATION_CHARS - len(where) - len(before) - 8  # for the speaker and the quotes
     words = plain(" / ".join(filter(None, messages)), room)
