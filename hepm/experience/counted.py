@@ -91,7 +91,8 @@ def _count(
     others = [known[id].row for id in known.keys() - taught]
     found = [row for row in others if row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE]
     # An imported one is of runs that are not here: these runs say nothing of it.
-    here = bank.outcomes(list(chain.from_iterable(row.run_ids for row in found)), namespace=namespace).keys()
+    behind = list(chain.from_iterable(row.run_ids for row in found))
+    here = bank.store.find_known(behind, namespace=namespace).keys()
     return known, taught, {row.id for row in found if not here.isdisjoint(row.run_ids)}
 
 

@@ -65,10 +65,6 @@ class LessonBank:
         """The bank as a session of a token reads it: without what the runs of another token alone taught."""
         return replace(self, token=token)
 
-    def is_readable(self, lesson: StoredLesson, known: LessonMirror) -> bool:
-        """Whether who reads it gets a lesson of a namespace (see `LessonMirror.told_to`)."""
-        return self.token is None or known.told_to(lesson, self.token)
-
     @property
     def floor(self) -> float:
         """Minimum cosine of a lesson that applies, for the current embedder."""
@@ -143,13 +139,6 @@ class LessonBank:
         self.change(LessonChange(retire={id: "deleted"}), namespace=namespace)
         return True
 
-    def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
-        """See `LessonStore.forget_user`."""
-        try:
-            return self.store.lessons.forget_user(user, namespace=namespace)
-        finally:
-            self.mirror.catch_up(defer=True)
-
     def search(
         self,
         text: str,
@@ -172,7 +161,9 @@ class LessonBank:
         def keep(stored: StoredLesson) -> bool:
             environments = cast("tuple[str, ...]", stored.row.properties["environments"])
             return (
-                allows(environments, environment) and self.is_readable(stored, lessons) and not says_nothing(stored.row)
+                allows(environments, environment)
+                and lessons.told_to(stored, self.token)
+                and not says_nothing(stored.row)
             )
 
         if floor is None:
@@ -200,10 +191,6 @@ class LessonBank:
         """The runs that a lesson was shown in, each with its outcome; None without one, or if the run ignored it."""
         exposures = self.store.lessons.exposures(namespace=namespace)
         return {exposure.run: exposure.success for exposure in exposures if exposure.lesson == lesson}
-
-    def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
-        """Whether stored runs succeeded, by id; None without a label. Others are left out."""
-        return {run: known.success for run, known in self.store.find_known(runs, namespace=namespace).items()}
 
     # Runs to learn from
 

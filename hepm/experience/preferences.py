@@ -199,7 +199,10 @@ class Preferences:
         """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
         _check_user(user)
         self.bank.mark_done(STEP, runs_of_users(self.bank, namespace, user), namespace=namespace)
-        return self.bank.forget_user(user, namespace=namespace)
+        try:
+            return self.bank.store.lessons.forget_user(user, namespace=namespace)
+        finally:
+            self.bank.mirror.catch_up(defer=True)
 
     def _revise(
         self,
@@ -216,7 +219,7 @@ class Preferences:
             self.bank.mirror.refresh()
             before = self.notes(user, namespace=namespace)
             was_linked = linked
-            linked = bool(session and self.bank.outcomes([session], namespace=namespace))
+            linked = bool(session and self.bank.store.find_known([session], namespace=namespace))
             # Notes that were there at the last try, or a run that was, and are gone: someone forgot them meanwhile.
             if (before is None and begun) or (was_linked and not linked):
                 return Reflected("forgotten", before)

@@ -211,7 +211,7 @@ class Principles:
         """The principles that speak then (see `_by_moment`), of those that who reads may see."""
         known = self.bank.lessons(namespace)
         for stored, principle in known.cached(_by_moment, "principle").get(when, ()):
-            if here.is_in(principle.conditions) and self.bank.is_readable(stored, known):
+            if here.is_in(principle.conditions) and known.told_to(stored, self.bank.token):
                 yield principle
 
     def prune(self, *, namespace: str = DEFAULT_NAMESPACE, below: float | None = None) -> list[FoundPrinciple]:

@@ -134,11 +134,12 @@ class _Page:
         recent = list(self._runs.recent.get(namespace, ()))[: -MOST_LISTED - 1 : -1]
         under_way = self._runs.under_way(namespace)
         shown = under_way[:MOST_LISTED]
-        outcomes = memory.lessons.outcomes([hint.run for hint in recent], namespace=namespace)
+        stored = memory.store.find_known([hint.run for hint in recent], namespace=namespace)
         requests = self._requests_of([*[hint.run for hint in recent], *[run.id for run in shown]], namespace)
         hints: list[Object] = []
         for hint in recent:
-            hints.append({**asdict(hint), "success": outcomes.get(hint.run), "request": requests[hint.run]})
+            success = stored[hint.run].success if hint.run in stored else None
+            hints.append({**asdict(hint), "success": success, "request": requests[hint.run]})
         open_runs: list[Object] = []
         for run in shown:
             open_runs.append({"id": run.id, "door": run.door, "at": run.touched, "request": requests[run.id]})
