@@ -76,7 +76,7 @@ class RunDivergence(NamedTuple):
 def divergences_of(run: ToolSequence, others: Sequence[ToolSequence]) -> list[RunDivergence]:
     """Where a run diverges from those of the others with the longest common prefix, all in one turn."""
     # How many turns it shares with each at the beginning.
-    prefixes = [len(list(takewhile(bool, map(eq, run, other)))) for other in others]
+    prefixes = [sum(takewhile(bool, map(eq, run, other))) for other in others]
     at = max(prefixes, default=0)
     own = Tools().union(*run[at : at + 1])
     after = Tools().union(*run[:at][-1:])

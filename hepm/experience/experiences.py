@@ -143,18 +143,14 @@ class Experiences:
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:
     """Those of the candidates that a model calls as tools, in its order, at most k (PRIME, figure 11); LlmError."""
-    by_name = {tool_name(candidate.experience.id): candidate for candidate in candidates}
+    # Ids in characters that every endpoint accepts.
+    by_name = {candidate.experience.id.replace("-", "_"): candidate for candidate in candidates}
     messages = prompt_of(_TASK.format(k=k), f"The present state: {quoted(state, STATE_CHARS)}")
     tools = tuple([OfferedTool(name, tool_description(found.experience)) for name, found in by_name.items()])
     question = Question("choose", "the present state", messages, ToolsCalled, temperature=0.0, tools=tools)
     # Models call a tool twice, and tools that they were not offered.
     called = dict.fromkeys(model.ask(question).names)
     return [by_name[name] for name in called if name in by_name][:k]
-
-
-def tool_name(id: str) -> str:
-    """The id of an experience in characters that every endpoint accepts."""
-    return id.replace("-", "_")
 
 
 def tool_description(experience: Experience) -> str:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from itertools import takewhile
-from operator import attrgetter
 from typing import Final
 
 from hepm.errors import BudgetSpentError, LlmError
@@ -54,8 +53,7 @@ class OutcomeJudge:
         """
         spent: list[BudgetSpentError] = []
         # Once it is spent, no further run is read; the answers under way still come, and are paid for.
-        asked = filter(attrgetter("steps"), takewhile(lambda run: not spent, runs))
-        questions = ((run, _question(run)) for run in asked)
+        questions = ((run, _question(run)) for run in takewhile(lambda run: not spent, runs) if run.steps)
         for run, answer in self.client.ask_all(questions):
             if isinstance(answer, BudgetSpentError):
                 spent.append(answer)

@@ -106,14 +106,11 @@ def lessons_for_file(
         principles: To choose from; those of the store by default.
     """
     known = bank.lessons(namespace)
-    able: list[StoredLesson] = []
     if principles is None:
         principles = bank.list("principle", namespace=namespace, retired=True)
-    for stored in principles:
-        row = stored.row
-        wanted = row.live or (pending and row.retired == PENDING)
-        if wanted and known.told_to(stored, "") and not says_nothing(row):  # a file is for all
-            able.append(stored)
+    states = ("", PENDING) if pending else ("",)
+    wanted = [stored for stored in principles if stored.row.retired in states and not says_nothing(stored.row)]
+    able = [stored for stored in wanted if known.told_to(stored, "")]  # a file is for all
     kept = [one for one in listed_lessons(able) if every or _is_for_file(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.
     kept.sort(key=lambda one: (one.lesson.warns, in_markdown(one.text), one.lesson.id))

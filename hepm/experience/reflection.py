@@ -100,12 +100,8 @@ _RECALL_SYSTEM: Final = (
 
 def messages_of(turns: Iterable[Turn]) -> list[Turn]:
     """Non-empty messages of user and agent, without recalled memory."""
-    messages: list[Turn] = []
-    for turn in turns:
-        text = without_hints(turn.text).strip()
-        if text and turn.role != "system":
-            messages.append(Turn(turn.role, text))
-    return messages
+    messages = [Turn(turn.role, without_hints(turn.text).strip()) for turn in turns if turn.role != "system"]
+    return [message for message in messages if message.text]
 
 
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
@@ -159,7 +155,7 @@ def picked(model: Client, user: str, lines: Sequence[str], context: str, k: int)
 def recalled(bank: LessonBank, lines: Sequence[str], context: str, k: int) -> list[str]:
     """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes."""
     parts = [context, *SENTENCE_END.split(context)[-20:]]
-    texts = list(lines)
+    texts = lines
     floor = DENSE_FLOOR
     if bank.lexical:
         # Key words alone, as "please" and "the" are in most sentences.
