@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from hepm.graph.delta import Names
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror, OutgoingEdge
-from hepm.graph.rows import Float32Array
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.text import count_of
 from hepm.types import Suggestion, Suggestions, ToolName
@@ -90,27 +89,20 @@ class Episodic(_ByEdges):
         candidates = {candidate.tool: candidate for candidate in self._candidates(mirror, query)}
         if not candidates:
             return nothing_known(mirror, query, self.floors)
-        cosines = _best_cosines(mirror, query, query.vector, candidates)
+        # The highest cosine of the state with those remembered on the edges to each candidate.
+        cosines: dict[ToolName, float] = {}
+        among = [mirror.tool_id(tool) for tool in candidates]
+        for source in set(query.after):
+            for target, cosine in mirror.block(source).best(query.vector, most=query.k, among=among):
+                tool = mirror.tool_names[target]
+                cosines[tool] = max(cosine, cosines.get(tool, -2.0))  # below any cosine
         ranked = sorted(cosines.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
         if not ranked or ranked[0][1] < self.floors.similarity:
             nearest = f"best {ranked[0][1]:.2f}" if ranked else "there is none"
-            why = f"no remembered state {place_of(query)} is similar enough"
-            return Suggestions(abstained=f"{why} ({nearest}, floor {self.floors.similarity:g})")
-        similar = ((tool, cosine) for tool, cosine in ranked[: query.k] if cosine >= self.floors.similarity)
+            why = f"({nearest}, floor {self.floors.similarity:g})"
+            return Suggestions(abstained=f"no remembered state {place_of(query)} is similar enough {why}")
+        similar = [pair for pair in ranked[: query.k] if pair[1] >= self.floors.similarity]
         return Suggestions(tuple(_by_state(mirror, query, candidates[tool], cosine) for tool, cosine in similar))
-
-
-def _best_cosines(
-    mirror: NamespaceMirror, query: Query, state_D: Float32Array, candidates: Mapping[ToolName, OutgoingEdge]
-) -> dict[ToolName, float]:
-    """The highest cosine of a state with those remembered on the edges to each candidate."""
-    best: dict[ToolName, float] = {}
-    among = [mirror.tool_id(tool) for tool in candidates]
-    for source in set(query.after):
-        for target, cosine in mirror.block(source).best(state_D, most=query.k, among=among):
-            tool = mirror.tool_names[target]
-            best[tool] = max(cosine, best.get(tool, -2.0))  # below any cosine
-    return best
 
 
 def _by_state(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge, cosine: float) -> Suggestion:

@@ -24,8 +24,6 @@ SURE_OF_KNOWN: Final = 0.9
 """The same where memory knows the request. On such tasks that agent gains by hints of .9 what it loses on new ones
 (benchmarks/LOG.md, "a lower floor for known requests")."""
 MOST_NAMED: Final = 5  # known tools in a sentence about unknown ones
-_MOST_WARNINGS: Final = 3  # of calls that users refused
-_WORD: Final = re.compile(r"[^\W_]{2,}(?:['’]\w+)?|\w{2,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +181,7 @@ def without_refused(suggestions: Suggestions, mirror: NamespaceMirror, query: Qu
     refused = {way.tool for way in ways}
     if any(suggestion.tool in refused for suggestion in suggestions.ranked):
         suggestions = suggestions.without(refused, f"users refused what is known {place_of(query)}")
-    told = [way for way in ways if way.refused_often][:_MOST_WARNINGS]
+    told = [way for way in ways if way.refused_often][:3]
     others = [way for way in suggestions.warnings if way.tool not in refused]
     others = [replace(way, instead="") if way.instead in refused else way for way in others]
     return replace(suggestions, warnings=(*told, *others))
@@ -201,6 +199,6 @@ def place_of(query: Query) -> str:
 
 def content_words(text: str) -> str:
     """The words of a text in order, without greetings and function words: "" for "Hello, what can you do?"."""
-    words = _WORD.findall(text.lower())
+    words = re.findall(r"[^\W_]{2,}(?:['’]\w+)?|\w{2,}", text.lower())
     # "what's" is "what".
     return " ".join([word for word in words if re.split("['’]", word)[0] not in FUNCTION_WORDS])
