@@ -38,8 +38,6 @@ from hepm.types import USER, StateSummary, ToolName, Trajectory
 ToolSequence: TypeAlias = Sequence[Tools]
 """A run as the tools of its tool-bearing turns."""
 
-_TOOLS: Final = 12  # that a lesson names
-
 # Endings of the sentences below that name no tool to call: "calling no tool rather than a", "This way led to failure:
 # no tool.", "answering without a tool".
 _NOTHING: Final = re.compile(
@@ -236,13 +234,13 @@ def _compared(
 
 
 def _tools(moves: Iterable[Move], contrast: RunDivergence | None, keys: Iterable[Move]) -> Names:
-    """Those of the contrast, else all, then those of the key moves."""
+    """Those of the contrast, else all, then those of the key moves; twelve at most."""
     first = [move.tools for move in moves]
     if contrast and contrast.decides:
         first = [contrast.own, contrast.theirs, contrast.after]
     calls = chain.from_iterable(move.calls for move in keys)
     named = [*chain.from_iterable(map(sorted, first)), *(call.name for call in calls)]
-    return tuple(dict.fromkeys(named))[:_TOOLS]
+    return tuple(dict.fromkeys(named))[:12]
 
 
 def _outcome(run: Trajectory, moves: Iterable[Move]) -> str:

@@ -18,7 +18,6 @@ from hepm.experience.transcript import place_in_words
 from hepm.graph.delta import Names
 from hepm.types import SAID, START, USER, Facts, ToolName
 
-_PLAIN: Final = re.compile(r"[\w<>.-]+")
 _NAME: Final = r'"(?:[^"\\]|\\.)*"|(?!").+?'
 # 'not get_order: total > 200' and 'get_order: total > 0.0 above get_account: balance'; a name with blanks or colons is
 # quoted as JSON.
@@ -83,7 +82,7 @@ class FactCondition(NamedTuple):
 
 
 def _quoted(source: str) -> str:
-    if _PLAIN.fullmatch(source):
+    if re.fullmatch(r"[\w<>.-]+", source):
         return source
     return json.dumps(source, ensure_ascii=False)
 

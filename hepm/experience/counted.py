@@ -39,9 +39,7 @@ MOST_RUNS: Final = 600
 """Latest labelled runs that recipes are learned from, so that it costs the same in a memory of any size."""
 MOST_RULES: Final = 200
 """Rules that are stored, those that lost most runs first."""
-_WORSE: Final = 3  # tools that one sentence is against
 _SOURCES: Final = 25  # runs of either side that a lesson names
-_GROWN: Final = 0.1  # so many runs more, as a share, until all are counted again: that looks at many of them
 _COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
 
 
@@ -114,7 +112,7 @@ def count_grown(bank: LessonBank, *, namespace: str) -> None:
     known = int(answers[0].text) if answers else 0
     # Of forgotten ones, too, the rules are of before.
     new = abs(_labelled(bank, namespace) - known)
-    if new and new >= _GROWN * known:
+    if new and new >= 0.1 * known:  # counting looks at many runs
         learn_by_counting(bank, namespace=namespace, anew=False)
 
 
@@ -123,7 +121,7 @@ def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
     for rule in rules:
         if any(test.source == USER for test, _ in rule.conditions):
             continue
-        worse = rule.worse[:_WORSE]
+        worse = rule.worse[:3]  # tools that one sentence is against
         better = [rule.better] if rule.better else []
         behind = chain(
             *(rule.runs[tool].worked[:_SOURCES] for tool in better),

@@ -35,9 +35,6 @@ ABOUT_HERE: Final = 0.3
 """Of experiences above the floor, those about the tools just called were right more often, also if they were less
 similar (benchmarks/LOG.md, "What lessons are worth")."""
 
-# Of the state that a model reads; about 1,000 tokens.
-STATE_CHARS: Final = 4_000
-_TOOL_CHARS: Final = 1_024  # OpenAI's limit
 _PART_CHARS: Final = 320
 
 _ZONES: Final = {
@@ -145,7 +142,7 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
     """Those of the candidates that a model calls as tools, in its order, at most k (PRIME, figure 11); LlmError."""
     # Ids in characters that every endpoint accepts.
     by_name = {candidate.experience.id.replace("-", "_"): candidate for candidate in candidates}
-    messages = prompt_of(_TASK.format(k=k), f"The present state: {quoted(state, STATE_CHARS)}")
+    messages = prompt_of(_TASK.format(k=k), f"The present state: {quoted(state, 4_000)}")  # 1,000 tokens
     tools = tuple([OfferedTool(name, tool_description(found.experience)) for name, found in by_name.items()])
     question = Question("choose", "the present state", messages, ToolsCalled, temperature=0.0, tools=tools)
     # Models call a tool twice, and tools that they were not offered.
@@ -157,10 +154,10 @@ def tool_description(experience: Experience) -> str:
     """When an experience applies and what it teaches, in one line."""
     when = "; ".join(filter(None, (experience.situation, *experience.conditions.preconditions)))
     # Half as much of what was done: the lesson says what to do.
-    parts = (
-        f"{_ZONES[experience.zone]}, in the {' and '.join(experience.stages)} of a run.",
-        f"Applies when: {quoted(when, _PART_CHARS)}",
-        f"What was done: {quoted(experience.action, _PART_CHARS // 2)}",
-        f"Lesson: {quoted(experience.lesson, _PART_CHARS)}",
+    text = (
+        f"{_ZONES[experience.zone]}, in the {' and '.join(experience.stages)} of a run. "
+        f"Applies when: {quoted(when, _PART_CHARS)} "
+        f"What was done: {quoted(experience.action, _PART_CHARS // 2)} "
+        f"Lesson: {quoted(experience.lesson, _PART_CHARS)}"
     )
-    return " ".join(parts)[:_TOOL_CHARS]
+    return text[:1_024]  # OpenAI's limit

@@ -14,9 +14,6 @@ from hepm.ingest.outcome import RunVerdict
 from hepm.llm import Client, Question, prompt_of
 from hepm.types import Trajectory
 
-BY_JUDGE: Final = "judge"
-"""What starts the name of a judge, "judge:MODEL"."""
-
 _TASK: Final = (
     "You judge whether an agent that uses tools achieved what its user wanted, from the record of one run. The results "
     "of tools count; what the agent claims about its success proves nothing. Answer yes if the record shows that all "
@@ -42,7 +39,7 @@ class OutcomeJudge:
     @property
     def name(self) -> str:
         """What labels name as their source."""
-        return f"{BY_JUDGE}:{self.client.endpoint.model}"
+        return f"judge:{self.client.endpoint.model}"
 
     def verdicts(self, runs: Iterable[Trajectory]) -> Generator[RunVerdict]:
         """A verdict on each run, as the answers come. Runs in which no agent acted are not asked about.

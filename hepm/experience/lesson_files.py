@@ -30,19 +30,13 @@ from hepm.text import CUT, count_of, in_markdown, quoted
 
 # Agents read the file as it is: markers are comments of Markdown.
 END: Final = "<!-- end of hepm lessons -->"
-_TITLE: Final = "## Lessons from recorded runs"
 WORKS: Final = "What works"
 FAILS: Final = "What fails"
-WORKED: Final = "A call worked where it was right, though the run may have failed later"
 
 # <!-- hepm lessons of "shop": p-0123abcd e-89abcdef -->
 _BEGIN: Final = re.compile(
     r'^<!-- hepm lessons of (?P<namespace>"[^\n]*?"):(?P<ids>[^\n]*?) -->[ \t\r]*$', re.MULTILINE
 )
-_HEADING: Final = re.compile(r"#+ +(.*?)\s*$")
-# Any bullet of Markdown; hepm writes "- ".
-_BULLET: Final = re.compile(r"^[-*+] +")
-_WRAPPED: Final = re.compile(r"\s*\n[ \t]+(?=\S)")
 # At the end of a line: <!-- p-0123abcd 4f5e6d7c {"after": ["get_order"], "call": ["refund"]} -->.
 _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}))? -->\s*$")
 # "(worked in 12 of 12 runs; …)", "(9 of 10 runs)" as older versions wrote, "(from 3 runs)", "(by hand)", "(pending)".
@@ -51,10 +45,6 @@ _EVIDENCE: Final = re.compile(
 )
 # "~balance", "#"; "reservation_id=xehm4b", "orderId=w7"; not "paid=true"
 _OF_TEXT: Final = re.compile(r"~|^#$|(?:^|[_.-])(?i:id)=|[a-z]I[dD]=")
-_NAMESPACE_CHARS: Final = 200
-_ID_CHARS: Final = len("p-01234567")  # of an id
-_SUMMARY: Final = re.compile(r"(?:[\d,]+ lessons? from|None at present)")  # the line below the title
-_NO_BRACKETS: Final = str.maketrans("", "", "()")
 
 
 def _is_for_file(listed: ListedLesson) -> bool:
@@ -188,13 +178,13 @@ def _lines_in(section: str) -> Iterator[LineOfFile]:
     """The lessons between the markers. An editor may have wrapped lines, changed bullets, or escaped underscores."""
     works = True
     # What is indented goes on with the line before.
-    for line in _WRAPPED.sub(" ", section).splitlines():
-        heading = _HEADING.match(line)
-        # What a person wrote without a bullet stays, and gets one.
-        whole = _BULLET.sub("", line).strip().replace("\\_", "_")
+    for line in re.sub(r"\s*\n[ \t]+(?=\S)", " ", section).splitlines():
+        heading = re.match(r"#+ +(.*?)\s*$", line)
+        # Any bullet of Markdown; hepm writes "- ". What a person wrote without one stays, and gets one.
+        whole = re.sub(r"^[-*+] +", "", line).strip().replace("\\_", "_")
         if heading is not None:
             works = heading[1] != FAILS
-        elif whole and not _SUMMARY.match(line):
+        elif whole and not re.match(r"[\d,]+ lessons? from|None at present", line):  # the line below the title
             written, id, digest, claim, *_ = (*_ID.split(whole), "", "", "")
             text = " ".join(_EVIDENCE.sub("", written).split())
             edited = digest != _digest(text, works=works)
@@ -238,7 +228,7 @@ class LessonFile(NamedTuple):
         Raises:
             InputError: those between the markers are of another namespace.
         """
-        named = quoted(namespace, _NAMESPACE_CHARS)
+        named = quoted(namespace, 200)
         if self.namespace not in ("", named):
             raise InputError(
                 f"the lessons in {self.name} are of the namespace {self.namespace}: name it with --namespace."
@@ -246,13 +236,16 @@ class LessonFile(NamedTuple):
         own = [line for line in self.lines if line.edited]
         # What a person deleted, and what they changed.
         skipped = {*self.ids, *(line.id for line in own)} - {line.id for line in self.lines if not line.edited}
-        of_id = {listed.lesson.id[:_ID_CHARS]: listed for listed in lessons}
+        of_id = {listed.lesson.id[:10]: listed for listed in lessons}  # p-01234567
         written = {id: listed for id, listed in of_id.items() if id not in skipped}
         summary = "None at present"
         if written:
             runs = set(chain.from_iterable(listed.lesson.run_ids for listed in written.values()))
-            summary = f"{count_of(len(written), 'lesson')} from {count_of(len(runs), 'run')}. {WORKED}"
-        body = [_TITLE, "", f"{summary}. Lines that you change or delete stay so.", ""]
+            summary = (
+                f"{count_of(len(written), 'lesson')} from {count_of(len(runs), 'run')}. "
+                "A call worked where it was right, though the run may have failed later"
+            )
+        body = ["## Lessons from recorded runs", "", f"{summary}. Lines that you change or delete stay so.", ""]
         for works, heading in ((True, WORKS), (False, FAILS)):
             items = [line.whole for line in own if line.works is works]
             items += [_line_with_mark(listed, id) for id, listed in written.items() if listed.lesson.warns is not works]
@@ -278,7 +271,7 @@ def line_of(listed: ListedLesson) -> str:
     evidence = "; ".join(filter(None, (support, listed.stored.row.retired)))
     text = in_markdown(listed.text)
     if evidence:
-        text += f" ({in_markdown(evidence).translate(_NO_BRACKETS)})"
+        text += f" ({re.sub('[()]', '', in_markdown(evidence))})"
     return text
 
 

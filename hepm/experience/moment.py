@@ -57,8 +57,6 @@ def advice_sentence(when: str, advice: Advice) -> str:
 
 SENTENCE_TOKENS: Final = 60
 """Of one lesson with its evidence."""
-_WRITTEN_CHARS: Final = 150  # of an experience in its own words; about as many fit into `SENTENCE_TOKENS`
-_FEWEST_CHARS: Final = 30
 _NOTHING_KNOWN: Final = StateSummary()
 _WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
 
@@ -248,8 +246,9 @@ class Moment:
         elif self.as_written:
             text = lesson.sentence
             if isinstance(lesson, Experience):
-                # Where a line is too long, its end is cut: of the two, the situation may be.
-                room = max(_WRITTEN_CHARS - len(text), _FEWEST_CHARS)
+                # Where a line is too long, its end is cut: of the two, the situation may be. About 150 characters fit
+                # into `SENTENCE_TOKENS`.
+                room = max(150 - len(text), 30)
                 text = f"{plain(lesson.situation, room).rstrip('.')}: {text}"
         elif lesson.tried:
             evidence = lesson.evidence

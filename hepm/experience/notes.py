@@ -16,12 +16,9 @@ LINE_CHARS: Final = 300
 
 _COVERED: Final = 0.7  # share of a line's words that another one must hold to say the same
 
-# "- ", "* ", "1. ", "2) ".
-_BULLET: Final = re.compile(r"^\s*(?:[-*•–+]|\d{1,2}[.)])\s+")
-_WORD: Final = re.compile(r"[\w'’]+")
 # "lists", "listed" and "listing" are "list", "stopped" is "stop", "write" is "writ".
 _ENDING: Final = re.compile(r"(?:'s|(?<=\w{4})(?:(?<=(\w))\1)?(?:ing|ed)|(?<=\w{3})(?<!s)s|(?<=\w{4})es?)$")
-_NUMBER: Final = re.compile(r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)\b")
+_NUMBER: Final = r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)\b"
 # "don't", "no", "avoid": a wish and its opposite differ by such a word alone.
 _NEGATION: Final = re.compile(
     r"n['’]t$|^(?:no|not|never|none|nothing|cannot|dont|without|avoid|stop|quit|skip|drop|less|fewer|hate|dislike)$"
@@ -82,7 +79,7 @@ def lines_of(text: str) -> list[str]:
     """The lines of notes, without bullets, control characters and repeats, each cut to 300 characters."""
     by_words: dict[str, str] = {}
     for raw in text.splitlines():
-        line = cleaned(_BULLET.sub("", raw))
+        line = cleaned(re.sub(r"^\s*(?:[-*•–+]|\d{1,2}[.)])\s+", "", raw))  # "- ", "* ", "1. ", "2) "
         if line:
             by_words.setdefault(line.casefold(), line)
     return list(by_words.values())
@@ -107,7 +104,7 @@ def key_words(text: str) -> frozenset[str]:
 
 
 def _words(text: str) -> list[str]:
-    return [word.replace("’", "'") for word in _WORD.findall(text.casefold())]
+    return [word.replace("’", "'") for word in re.findall(r"[\w'’]+", text.casefold())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +163,7 @@ def wish_of(line: str) -> Wish:
     """Read a line."""
     words = key_words(line)
     rest = line.casefold().replace("’", "'")
-    numbers = frozenset(_NUMBER.findall(rest))
+    numbers = frozenset(re.findall(_NUMBER, rest))
     topics: dict[str, str] = {}
     for topic, value, pattern in _TOPICS:
         match = re.search(pattern, rest)

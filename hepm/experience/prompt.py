@@ -59,9 +59,6 @@ _LESSONS: Final = "What earlier runs taught:"
 _RECALLED: Final = "Of what this user prefers, now:"
 _NOTHING: Final = Suggestions()
 _FRAME_TOKENS: Final = estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END))) + 3  # its line ends
-_MOST_RUNS: Final = 100  # that a prompt names as its sources
-# The evidence at the end of an item, which changes with each run: `- "Call get_order." (worked in 9 of 10 runs)`.
-_EVIDENCE: Final = re.compile(r"(?<=\") \([^\"]*\)$")
 
 
 class Item(NamedTuple):
@@ -108,8 +105,8 @@ class Prompt:
 
     @property
     def runs(self) -> Ids:
-        """Ids of runs behind its lessons."""
-        return _distinct(item.runs for item in self.items)[:_MOST_RUNS]
+        """Ids of runs behind its lessons, the first hundred."""
+        return _distinct(item.runs for item in self.items)[:100]
 
     @property
     def text(self) -> str:
@@ -375,7 +372,8 @@ def without_repeats(prompt: Prompt, shown: dict[str, str]) -> str:
     """
     new: list[Item] = []
     for item in (*prompt.notes, *prompt.items):
-        words = _EVIDENCE.sub("", item.line)
+        # The evidence at the end changes with each run: `- "Call get_order." (worked in 9 of 10 runs)`.
+        words = re.sub(r"(?<=\") \([^\"]*\)$", "", item.line)
         if words not in shown:
             shown[words] = item.line
             new.append(item)

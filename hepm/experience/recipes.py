@@ -69,8 +69,6 @@ FEWEST_RUNS: Final = 3
 """Successful runs that did the same after an error."""
 AGREE_FROM: Final = 0.6
 """The share of the runs that met the error and succeeded."""
-_STEPS: Final = 10  # after an error in which its repair is sought
-_UNDATED: Final = ("", 0.0)
 
 
 class _Met(NamedTuple):
@@ -139,7 +137,7 @@ def _repair(steps: Sequence[Step]) -> list[str]:
     failed, *later = steps
     own = {action.program for action in failed.actions[-1:]}
     repair: list[str] = []
-    for step in later[:_STEPS]:
+    for step in later[:10]:  # what comes later is no repair
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
         others = [action for action in step.actions if action.program not in own]
         repair += [action.text for action in others if action.changes and not action.failed]
@@ -150,7 +148,7 @@ def _repair(steps: Sequence[Step]) -> list[str]:
 
 def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Principle | None:
     """What most successful runs did after an error; None if too few met it, or if they do not agree."""
-    if len(seen.days) == 1 and _UNDATED not in seen.days:  # all of one day
+    if len(seen.days) == 1 and ("", 0.0) not in seen.days:  # all of one file and day, which are known
         return None
     worked = Counter(chain.from_iterable(seen.good.values()))
     failed = Counter(chain.from_iterable(seen.bad.values()))

@@ -23,7 +23,6 @@ from hepm.text import on_one_line, quoted
 from hepm.types import Turn
 
 CONVERSATION_CHARS: Final = 20_000
-_LEAST_CHARS: Final = 150  # of a message that is cut
 
 LEXICAL_FLOOR: Final = 0.18
 DENSE_FLOOR: Final = 0.38
@@ -31,9 +30,6 @@ DENSE_FLOOR: Final = 0.38
 wish and a request that belong together, five and four pass; of 91 others, one and none.
 """
 
-_WORD: Final = re.compile(r"\w+")
-# What chat templates of models read as the beginning or end of a message.
-_TOKEN: Final = re.compile(r"<(?=[|/<]?\w+[|>])|\[(?=/?INST)")
 # How a user begins who did not accept the reply before.
 _OBJECTION: Final = re.compile(
     r"^\W*(?:no|not|wrong|again|still|stop|too|i said|that's not|that is not)\b", re.IGNORECASE
@@ -185,7 +181,7 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
     texts = [_in_quotation(turn.text) for turn in messages]
     most = CONVERSATION_CHARS
     if sum(map(len, texts)) > most:
-        most = max(most // len(texts), _LEAST_CHARS)
+        most = max(most // len(texts), 150)  # characters of a message that is cut
     half = most // 2
     blocks: list[str] = []
     for turn, text in zip(messages, texts, strict=True):
@@ -199,8 +195,8 @@ def quoted_conversation(turns: Iterable[Turn]) -> str:
 
 
 def _in_quotation(text: str) -> str:
-    """The lines of a message, each after "> "; nothing in them begins a message of a chat template."""
-    escaped = _TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", text)
+    """The lines of a message, each after "> "; nothing in them begins or ends a message of a chat template."""
+    escaped = re.sub(r"<(?=[|/<]?\w+[|>])|\[(?=/?INST)", lambda token: f"\\u{ord(token[0]):04x}", text)
     return "\n".join(f"> {on_one_line(line)}" for line in escaped.split("\n"))
 
 
@@ -228,6 +224,6 @@ def _shown(note: NoteLine, messages: Sequence[Turn]) -> bool:
 
 def _holds(message: str, quote: str) -> bool:
     """Whether a message holds a quote, but for case and punctuation."""
-    words, of_message = (" ".join(_WORD.findall(text.casefold())) for text in (quote, message))
+    words, of_message = (" ".join(re.findall(r"\w+", text.casefold())) for text in (quote, message))
     # With blanks around, so that "art" is not in "start".
     return bool(words) and f" {words} " in f" {of_message} "

@@ -8,9 +8,6 @@ from typing import Final
 
 from hepm.experience.notes import LANGUAGE, Retraction, cleaned
 
-_LONGEST: Final = 200  # characters of a sentence; longer ones are stories
-_READ: Final = 20_000  # characters of one message
-
 
 def _any(words: str) -> str:
     """One of these words, where "_" is a space or a hyphen."""
@@ -208,14 +205,14 @@ def statements_in(messages: Iterable[str]) -> Iterator[str | Retraction]:
     about the agent; without "I asked before:". Sentences about the present task, the past or other people are none.
     """
     for message in messages:
-        for raw in SENTENCE_END.split(_CODE.sub("\n", message[:_READ])):
+        for raw in SENTENCE_END.split(_CODE.sub("\n", message[:20_000])):
             sentence = _OPENING.sub("", cleaned(raw)).strip()
             reminder = _REMINDER.match(sentence.replace("’", "'"))
             if reminder is not None:
                 # Only the wish itself: "I asked before: number the steps" gives "number the steps".
                 sentence = sentence[reminder.end() :]
             plain = sentence.replace("’", "'")
-            if not 3 < len(sentence) <= _LONGEST:
+            if not 3 < len(sentence) <= 200:  # longer ones are stories
                 continue
             rest, times = _TAKES_BACK.subn(" ", plain)
             if times and not _TASK.search(plain):

@@ -13,11 +13,7 @@ from hepm.types import SUMMARY_TOOL, StateSummary, ToolCall, ToolName, Trajector
 Tools: TypeAlias = frozenset[ToolName]
 """The tools called in one turn."""
 
-# OpenAI's limit for names of tools.
-TOOL_CHARS: Final = 64
 SITUATION_CHARS: Final = 600
-ENVIRONMENT_CHARS: Final = 48
-_MESSAGE_CHARS: Final = 300  # of one message, so that the next ones, where users name themselves, have room
 _LISTED: Final = 4  # tools, and steps of either end
 
 
@@ -88,7 +84,7 @@ def within(parts: Sequence[str], marks: Collection[int], room: int) -> str:
 
 def listed(tools: Iterable[ToolName]) -> str:
     """Tools by name: "a, b and c"; of more than four the first ones."""
-    names = [plain(tool, TOOL_CHARS) for tool in tools]
+    names = [plain(tool, 64) for tool in tools]  # OpenAI's limit for names of tools
     if len(names) > _LISTED:
         names = [*names[:_LISTED], "others"]
     if len(names) < 2:
@@ -118,7 +114,7 @@ def situation_text(environment: str, known: StateSummary) -> str:
     """
     where = ""
     if environment:
-        where = f"In {plain(environment, ENVIRONMENT_CHARS)}. "
+        where = f"In {plain(environment, 48)}. "
     before = ""
     if known.tools:
         before = f" Before: {listed(dict.fromkeys(known.tools))}."
@@ -129,7 +125,8 @@ def situation_text(environment: str, known: StateSummary) -> str:
     if known.own:
         speaker = "Known"
         texts = (known.own,)
-    messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in texts)
+    # Cut, so that the next ones, where users name themselves, have room.
+    messages = dict.fromkeys(plain(text, 300).replace('"', "'") for text in texts)
     room = SITUATION_CHARS - len(where) - len(before) - 8  # for the speaker and the quotes
     words = plain(" / ".join(filter(None, messages)), room)
     quotation = f'{speaker} "{words}"' if words else "No user spoke."
