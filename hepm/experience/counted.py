@@ -37,8 +37,6 @@ from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName, Trajectory
 
 MOST_RUNS: Final = 600
 """Latest labelled runs that recipes are learned from, so that it costs the same in a memory of any size."""
-MOST_RULES: Final = 200
-"""Rules that are stored, those that lost most runs first."""
 _SOURCES: Final = 25  # runs of either side that a lesson names
 _COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
 
@@ -81,7 +79,7 @@ def _count(
     """By id, the stored principles and what the runs teach; and of the former those that they no longer teach."""
     # What is of one task alone is no lesson.
     of_all = [rule for rule in rules if not rule.family]
-    costly = sorted(of_all, key=lambda rule: -rule.lost.number)[:MOST_RULES]
+    costly = sorted(of_all, key=lambda rule: -rule.lost.number)[:200]  # those that lost most runs
     recipes = recipes_by_project(runs_to_count(bank, namespace))
     counted = chain(recipes, _as_recorded(next_tools(costly), bank, namespace))
     taught = {principle.id: principle.row() for principle in counted}

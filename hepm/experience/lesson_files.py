@@ -43,8 +43,6 @@ _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}
 _EVIDENCE: Final = re.compile(
     r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
-# "~balance", "#"; "reservation_id=xehm4b", "orderId=w7"; not "paid=true"
-_OF_TEXT: Final = re.compile(r"~|^#$|(?:^|[_.-])(?i:id)=|[a-z]I[dD]=")
 
 
 def _is_for_file(listed: ListedLesson) -> bool:
@@ -62,7 +60,9 @@ def _is_for_file(listed: ListedLesson) -> bool:
     if lesson.distilled_by != EXTRACTIVE:
         return True
     tests = [fact.test for fact in lesson.conditions.facts]
-    if any(_OF_TEXT.search(test.fact) and test.than is None for test in tests):
+    # "~balance", "#"; "reservation_id=xehm4b", "orderId=w7"; not "paid=true"
+    of_text = r"~|^#$|(?:^|[_.-])(?i:id)=|[a-z]I[dD]="
+    if any(re.search(of_text, test.fact) and test.than is None for test in tests):
         return False
     if lesson.warns:
         return any(test.source != FAILED.source for test in tests)
@@ -187,8 +187,7 @@ def _lines_in(section: str) -> Iterator[LineOfFile]:
         elif whole and not re.match(r"[\d,]+ lessons? from|None at present", line):  # the line below the title
             written, id, digest, claim, *_ = (*_ID.split(whole), "", "", "")
             text = " ".join(_EVIDENCE.sub("", written).split())
-            edited = digest != _digest(text, works=works)
-            yield LineOfFile(works, whole, text, id, edited, Claim.read(claim or ""))
+            yield LineOfFile(works, whole, text, id, digest != _digest(text, works=works), Claim.read(claim or ""))
 
 
 class LessonFile(NamedTuple):

@@ -18,7 +18,6 @@ _COVERED: Final = 0.7  # share of a line's words that another one must hold to s
 
 # "lists", "listed" and "listing" are "list", "stopped" is "stop", "write" is "writ".
 _ENDING: Final = re.compile(r"(?:'s|(?<=\w{4})(?:(?<=(\w))\1)?(?:ing|ed)|(?<=\w{3})(?<!s)s|(?<=\w{4})es?)$")
-_NUMBER: Final = r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)\b"
 # "don't", "no", "avoid": a wish and its opposite differ by such a word alone.
 _NEGATION: Final = re.compile(
     r"n['’]t$|^(?:no|not|never|none|nothing|cannot|dont|without|avoid|stop|quit|skip|drop|less|fewer|hate|dislike)$"
@@ -163,7 +162,7 @@ def wish_of(line: str) -> Wish:
     """Read a line."""
     words = key_words(line)
     rest = line.casefold().replace("’", "'")
-    numbers = frozenset(re.findall(_NUMBER, rest))
+    numbers = re.findall(r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)\b", rest)
     topics: dict[str, str] = {}
     for topic, value, pattern in _TOPICS:
         match = re.search(pattern, rest)
@@ -176,7 +175,7 @@ def wish_of(line: str) -> Wish:
         others = key_words(rest) - SMALL
     # "Don't be wordy" is short, and forbids nothing.
     negated = any(map(_NEGATION.search, _words(rest)))
-    return Wish(words, topics, others, negated, _CONDITION.search(line) is not None, numbers)
+    return Wish(words, topics, others, negated, _CONDITION.search(line) is not None, frozenset(numbers))
 
 
 def covers(line: str, old: str) -> bool:

@@ -34,7 +34,6 @@ from hepm.types import DEFAULT_NAMESPACE, Messages, Trajectory
 
 _log = logging.getLogger("hepm")
 
-RECALLED: Final = 3
 STEP: Final = "preferences"
 """Marks runs that were reflected on."""
 
@@ -158,7 +157,7 @@ class Preferences:
         context: str,
         *,
         namespace: str = DEFAULT_NAMESPACE,
-        k: int = RECALLED,
+        k: int = 3,
         model: Client | None = None,
     ) -> list[str]:
         """Lines of the notes that matter in a context, best first, chosen by a model or by similarity.

@@ -42,8 +42,6 @@ from hepm.types import (
     Turn,
 )
 
-BUDGET: Final = 1_000
-"""Maximum number of tokens of a prompt."""
 ITEM_CHARS: Final = 400
 """Maximum length of one quoted text."""
 LESSON_TOKENS: Final = 200
@@ -333,7 +331,7 @@ def render(
     items: Sequence[Item],
     suggestions: Suggestions = _NOTHING,
     *,
-    budget: int = BUDGET,
+    budget: int = 1_000,
     lesson_tokens: int = LESSON_TOKENS,
 ) -> Prompt:
     """Write what was found, in a stable order, within a budget of tokens.
@@ -342,6 +340,7 @@ def render(
     first, then recalled lines of the notes, then lessons.
 
     Args:
+        budget: Maximum number of tokens of the prompt.
         lesson_tokens: Maximum number of tokens of all lessons together.
     """
     headers = (_NOTES, _RECALLED, _LESSONS)

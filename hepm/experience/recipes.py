@@ -63,8 +63,6 @@ def tools_of(step: Step) -> list[ToolName]:
     return list(dict.fromkeys((step.actions[-1].tool, step.call.name.partition(" ")[0])))
 
 
-MOST_RECIPES: Final = 200
-"""Recipes of one project, the best supported ones."""
 FEWEST_RUNS: Final = 3
 """Successful runs that did the same after an error."""
 AGREE_FROM: Final = 0.6
@@ -89,7 +87,7 @@ def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
         grouped[Conditions(environments, preconditions=(f"{IN_PROJECT}{project}",) if project else ())].append(run)
     recipes: dict[str, Principle] = {}
     for where, runs_there in grouped.items():
-        for recipe in learn_recipes(runs_there, where)[:MOST_RECIPES]:
+        for recipe in learn_recipes(runs_there, where)[:200]:  # the best supported ones
             if recipe.id in recipes:
                 # The condition on the project comes first.
                 conditions = replace(recipe.conditions, preconditions=recipe.conditions.preconditions[-1:])

@@ -9,11 +9,6 @@ from typing import Final
 from hepm.experience.notes import LANGUAGE, Retraction, cleaned
 
 
-def _any(words: str) -> str:
-    """One of these words, where "_" is a space or a hyphen."""
-    return f"(?:{'|'.join(words.split())})".replace("_", "[- ]")
-
-
 def _filled(text: str) -> str:
     """A pattern with its parts in place of their names: "<each> <part>"."""
     return re.sub(r"<([a-z]+)>", lambda name: _filled(_PARTS[name[1]]), text)
@@ -45,36 +40,34 @@ _PARTS: Final = {
     # wish names none in particular and ends there (stop), or it names parts of answers.
     "count": r"(?:\d+|an?|one|two|three|four|five|six|ten|few)",
     "kind": r"(?:(?!(?:the|my|this|that|these|those|his|her|our|their|its|first|second|last|another)\b)[\w-]+ ){0,2}",
-    "style": _any(
-        """lists? bullet_?points? bullets headings? titles? tables? code(?:_(?:block|snippet)s?)? markdown latex emojis?
-    smileys exclamation_marks? summar(?:y|ies) recaps? takeaways? tl;?dr outlines? overviews? introductions?
-    preambles? greetings? disclaimers? caveats? apologies jargon slang abbreviations? acronyms? examples?
-    analog(?:y|ies) metaphors? formulas? equations? links_to_(?:your_)?sources citations? footnotes? paragraphs?
-    small_talk filler pleasantries jokes"""
+    "style": (
+        "(?:lists?|bullet[- ]?points?|bullets|headings?|titles?|tables?|code(?:[- ](?:block|snippet)s?)?|markdown|"
+        "latex|emojis?|smileys|exclamation[- ]marks?|summar(?:y|ies)|recaps?|takeaways?|tl;?dr|outlines?|overviews?|"
+        "introductions?|preambles?|greetings?|disclaimers?|caveats?|apologies|jargon|slang|abbreviations?|acronyms?|"
+        "examples?|analog(?:y|ies)|metaphors?|formulas?|equations?|links[- ]to[- ](?:your[- ])?sources|citations?|"
+        "footnotes?|paragraphs?|small[- ]talk|filler|pleasantries|jokes)"
     ),
     "shape": "<kind><style>",
     "content": "<kind>(?:<style>|(?:questions?|answers?|results?|conclusions?|(?:next[- ])?steps?|text|words))",
     "part": "(?:(?:final|important|key|main|single|long) )?"
-    + _any(
-        """answers? repl(?:y|ies) responses? messages? explanations? steps? parts? sections? paragraphs? sentences?
-    points? ideas? concepts? terms? words? results? solutions? formulas?"""
-    ),
-    "each": _any("the your each every all any"),
+    "(?:answers?|repl(?:y|ies)|responses?|messages?|explanations?|steps?|parts?|sections?|paragraphs?|sentences?|"
+    "points?|ideas?|concepts?|terms?|words?|results?|solutions?|formulas?)",
+    "each": "(?:the|your|each|every|all|any)",
     "place": r"(?:at the (?:very )?(?:end|top|start|beginning|bottom)|up front|first|last|"
     r"before you (?:start|begin|answer|reply|write)|"
     r"(?:above|before|after|below|under|to|in|with|for|per|of) (?!the)<each> <part>)\b",
     "stop": "(?=[, ]*(?:please|at all|any ?more|again|instead|<place>.*|for [a-z]+s|(?:and|or) <shape>|"
     r"(?:when|if|unless|until|before|just|only|but|to (?:compare|show|explain)) .*)?[, ]*(?:please)?[.!]*$)",
     "size": r"<count> (?:\w+ )?(?:words?|sentences?|paragraphs?|lines?)",
-    "type": _any("bold italics? (?:lower|upper)_?case capitals caps capital_letters code_blocks? plain_text"),
-    "tone": _any(
-        """robotic friendl(?:y|ier) warm(?:er|ly)? kind(?:er|ly)? (?:in)?formal(?:ly)? casual(?:ly)? polite(?:r|ly)?
-    neutral playful professional(?:ly)? serious funny patient encouraging precise clear(?:er|ly)? simply technical
-    enthusiastic"""
+    "type": "(?:bold|italics?|(?:lower|upper)[- ]?case|capitals|caps|capital[- ]letters|code[- ]blocks?|plain[- ]text)",
+    "tone": (
+        "(?:robotic|friendl(?:y|ier)|warm(?:er|ly)?|kind(?:er|ly)?|(?:in)?formal(?:ly)?|casual(?:ly)?|polite(?:r|ly)?|"
+        "neutral|playful|professional(?:ly)?|serious|funny|patient|encouraging|precise|clear(?:er|ly)?|simply|"
+        "technical|enthusiastic)"
     ),
-    "spared": _any(
-        """introduction preamble greeting tone small_talk filler pleasantrie disclaimer caveat apologie jargon emoji
-    exclamation_mark"""
+    "spared": (
+        "(?:introduction|preamble|greeting|tone|small[- ]talk|filler|pleasantrie|disclaimer|caveat|apologie|jargon|"
+        "emoji|exclamation[- ]mark)"
     ),
 }
 _OPENING: Final = _pattern(

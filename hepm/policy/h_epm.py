@@ -36,19 +36,21 @@ class Procedural(_ByEdges):
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, heaviest first. O(k) where all tools are available."""
-        candidates = islice(self._candidates(mirror, query), query.k)
-        suggestions = tuple(_by_weight(mirror, query, candidate) for candidate in candidates)
+        suggestions = tuple(
+            _suggestion(mirror, query, candidate, candidate.weight, None, _why_by_weight(query, candidate))
+            for candidate in islice(self._candidates(mirror, query), query.k)
+        )
         if not suggestions:
             return nothing_known(mirror, query, self.floors)
         return Suggestions(suggestions)
 
 
-def _by_weight(mirror: NamespaceMirror, query: Query, candidate: OutgoingEdge) -> Suggestion:
+def _why_by_weight(query: Query, candidate: OutgoingEdge) -> str:
     runs = count_of(candidate.support, "successful run")
     reason = f"{runs} went on with it {place_of(query)} (weight {candidate.weight:.2f})"
     if candidate.failures:
         reason += f", {candidate.failures} failed too"
-    return _suggestion(mirror, query, candidate, candidate.weight, None, reason)
+    return reason
 
 
 def _suggestion(
