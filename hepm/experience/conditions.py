@@ -138,15 +138,15 @@ class Conditions:
     @property
     def record(self) -> dict[str, Any]:
         """Properties as stores keep them, with the words that describe it."""
-        facts = tuple(fact.record for fact in self.facts)
         kept = {name: getattr(self, name) for name in _PLAIN_FIELDS}
-        return {**kept, "facts": facts, "says": (), "only_user": "", "condition": self.when}
+        kept["facts"] = tuple(fact.record for fact in self.facts)
+        return {**kept, "says": (), "only_user": "", "condition": self.when}
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Conditions:
         """What `record` gave."""
-        plain_fields = {name: record[name] for name in _PLAIN_FIELDS}
-        return cls(**plain_fields, facts=read_facts(record["facts"], record["says"]))
+        facts = read_facts(record["facts"], record["says"])
+        return cls(**{name: record[name] for name in _PLAIN_FIELDS}, facts=facts)
 
 
 def read_facts(records: Iterable[Any], says: Sequence[str]) -> tuple[FactCondition, ...]:

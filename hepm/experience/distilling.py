@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from hepm.errors import BudgetSpentError, LlmError
@@ -67,7 +68,7 @@ class DistillReport:
 
     def __add__(self, other: DistillReport) -> DistillReport:
         """The counts of both."""
-        return DistillReport(*[getattr(self, one.name) + getattr(other, one.name) for one in fields(self)])
+        return DistillReport(*map(add, astuple(self), astuple(other)))
 
 
 class Matches(NamedTuple):

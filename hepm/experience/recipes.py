@@ -65,8 +65,6 @@ def tools_of(step: Step) -> list[ToolName]:
 
 FEWEST_RUNS: Final = 3
 """Successful runs that did the same after an error."""
-AGREE_FROM: Final = 0.6
-"""The share of the runs that met the error and succeeded."""
 
 
 class _Met(NamedTuple):
@@ -157,7 +155,7 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
         decides = [text for text in worked if failed[text] * len(seen.good) < worked[text] * len(seen.bad)]
     # Of what as many did, the one that most did first; the order of runs decides nothing.
     repair = min(decides, key=lambda text: (-worked[text], -begun[text], text), default="")
-    if worked[repair] < max(FEWEST_RUNS, AGREE_FROM * len(seen.good)):
+    if worked[repair] < max(FEWEST_RUNS, 0.6 * len(seen.good)):  # of those that met the error and succeeded
         return None
     good = [run for run, did in seen.good.items() if repair in did]
     # Of "Bash pytest" the program.
