@@ -56,21 +56,21 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     return DistillReport(runs=labelled, new=len(taught.keys() - known), retired=len(stale))
 
 
-def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namespace: str) -> list[StoredLesson]:
+def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namespace: str) -> Iterator[StoredLesson]:
     """The live and pending principles as `learn_by_counting` would leave them, in order of arrival; it stores nothing.
 
     Args:
         rules: As they are counted now.
     """
     known, taught, stale = _count(bank, rules, namespace)
-    principles: list[StoredLesson] = []
     for id, stored in known.items():
         row = taught.pop(id, stored.row)
         # As a change of the store does, which revives what was outdated, and approves what counting finds, too.
         if stored.row.retired in ("", PENDING, OUTDATED) and not row.is_retired and id not in stale:
-            principles.append(stored._replace(row=row))
+            yield stored._replace(row=row)
     bank.lessons(namespace).note_teachers(list(taught.values()))
-    return [*principles, *(StoredLesson(LAST_ROW, row, row.prior, None) for row in taught.values())]
+    for row in taught.values():
+        yield StoredLesson(LAST_ROW, row, row.prior, None)
 
 
 def _count(
@@ -160,16 +160,14 @@ def advising(
     )
 
 
-def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: str) -> list[Principle]:
+def _as_recorded(principles: Iterable[Principle], bank: LessonBank, namespace: str) -> Iterator[Principle]:
     """Principles with the outcomes and environments of the runs behind them, without runs that are gone."""
     bare = list(principles)
     ids = dict.fromkeys(chain.from_iterable(principle.run_ids for principle in bare))
     runs = bank.store.about_runs(list(ids), namespace=namespace)
-    recorded: list[Principle] = []
     for principle in bare:
         behind = [runs[id] for id in principle.run_ids if id in runs]
         sources = tuple([Source(run.id, float(run.success is True), words=False) for run in behind])
         environments = tuple(sorted({run.environment for run in behind}))
         conditions = replace(principle.conditions, environments=() if "" in environments else environments)
-        recorded.append(replace(principle, sources=sources, conditions=conditions))
-    return recorded
+        yield replace(principle, sources=sources, conditions=conditions)

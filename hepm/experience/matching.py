@@ -9,7 +9,7 @@ batch, candidates are few, and principles of different environments are never me
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import starmap
@@ -120,7 +120,7 @@ class Matcher:
 
     def __call__(self, fresh: Sequence[Principle]) -> Matches:
         """By the id of a new principle: that of the first candidate of the same meaning; and why that is unknown."""
-        candidates = self._candidates(fresh)
+        candidates = list(self._candidates(fresh))
         same: dict[str, str] = {}
         unknown: dict[str, str] = {}
         # Rank by rank, the questions of one rank together: most principles need no second one.
@@ -138,10 +138,10 @@ class Matcher:
         """The tasks of its runs; one whose runs are gone has a task of its own."""
         return {self._task_of.get(source.run, ("", source.run)) for source in principle.sources}
 
-    def _candidates(self, fresh: Sequence[Principle]) -> list[tuple[Principle, list[Principle]]]:
+    def _candidates(self, fresh: Sequence[Principle]) -> Iterator[tuple[Principle, list[Principle]]]:
         """Each new principle with those it is judged against, the most similar first: some of its tasks, and others."""
         if not fresh:
-            return []
+            return
         new_ids = {principle.id for principle in fresh}
         known: list[Principle] = []
         vectors: list[Float32Array] = []
@@ -154,7 +154,6 @@ class Matcher:
                 vectors.append(stored.vector)
         vectors_KD = np.stack([*vectors, *self.bank.embedder().embed([principle.text for principle in fresh])])
         tasks = [self._tasks(principle) for principle in (*known, *fresh)]
-        candidates: list[tuple[Principle, list[Principle]]] = []
         for principle in fresh:
             # Unit vectors: their products are cosines.
             cosines_K = vectors_KD[: len(known)] @ vectors_KD[len(known)]
@@ -166,10 +165,9 @@ class Matcher:
                 if (is_twin or cosines_K[place] >= SIMILARITY) and room[is_twin] and _kind(principle) == _kind(other):
                     room[is_twin] -= 1
                     judged.append(other)
-            candidates.append((principle, judged))
+            yield principle, judged
             # The next one is compared with this one, too.
             known.append(principle)
-        return candidates
 
 
 def _kind(principle: Principle) -> tuple[str, set[str]]:
