@@ -155,7 +155,7 @@ def ask_all(places: Sequence[Place]) -> dict[str, Measured]:
         finder = Finder(place, weights_D)
         relatives = Counter(place.family.values())
         for run in place.runs:
-            moves = moves_of(place.stored[run.id])
+            moves = list(moves_of(place.stored[run.id]))
             if relatives[run.family] < 2 or not moves:
                 continue
             finder.leave_out(run)

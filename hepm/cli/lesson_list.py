@@ -83,7 +83,7 @@ def _rows(kind: LessonKind, lessons: Iterable[StoredLesson]) -> list[tuple[str, 
             wishes = notes["text"].removeprefix("- ").replace("\n- ", "; ")
             rows.append((f"{notes['user']}  version {notes['version']}, by {notes['written_by']}: {wishes}", notes))
         return rows
-    listed = listed_lessons(lessons)
+    listed = list(listed_lessons(lessons))
     if kind == "principle":
         listed.sort(key=ListedLesson.by_support)
     else:

@@ -169,7 +169,7 @@ def compare_runs(runs: Iterable[Trajectory], equalised: Collection[str] = ()) ->
     """
     # By id, so that equal runs give equal lessons in whatever order they are read.
     by_id = sorted(runs, key=lambda run: run.id)
-    labelled = [(run, moves_of(run)) for run in by_id if run.steps and reward_of(run.outcome) is not None]
+    labelled = [(run, list(moves_of(run))) for run in by_id if run.steps and reward_of(run.outcome) is not None]
     # What failed in successful runs alone did not make them succeed; what fails in both may be what decides.
     shared = {move.tools for run, moves in labelled if not _won(run) for move in moves if _failed(move)}
     compared: list[list[Move]] = []

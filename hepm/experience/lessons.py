@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, cast, get_args
@@ -310,14 +310,12 @@ class ListedLesson(NamedTuple):
         return -support, -self.stored.uses.score, self.lesson.id
 
 
-def listed_lessons(lessons: Iterable[StoredLesson]) -> list[ListedLesson]:
+def listed_lessons(lessons: Iterable[StoredLesson]) -> Iterator[ListedLesson]:
     """Experiences and principles for a list; their environment is named only if lessons of several are listed."""
     read = [(stored, read_lesson(stored.row)) for stored in lessons]
     several = len({lesson.conditions.environments for _, lesson in read}) > 1
-    listed: list[ListedLesson] = []
     for stored, lesson in read:
         text = lesson.in_own_words
         if several and lesson.conditions.environments and not lesson.is_recipe:
             text = f"In {', '.join(lesson.conditions.environments)}: {text}"
-        listed.append(ListedLesson(stored, lesson, text))
-    return listed
+        yield ListedLesson(stored, lesson, text)

@@ -8,7 +8,7 @@ changes least comes first, so that a provider's prompt cache works. A lesson is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, takewhile
 from operator import attrgetter
@@ -212,23 +212,23 @@ def recollect(
     turn: int,
     horizon: int,
     namespace: str,
-) -> list[Item]:
+) -> Iterator[Item]:
     """All that notes and lessons have to say at one turn of a run, without contradictions, the surest lessons first.
 
     Args:
         suggestions: What a policy says; lessons that it contradicts are left out, and those that say the same.
         turn, horizon: The agent's next turn, from 1, and the maximum number of its turns; 0 if unknown.
     """
-    items: list[Item] = []
     preferences = Preferences(bank)
     notes = preferences.notes(here.user, namespace=namespace)
     if notes is not None and options.notes:
-        items += items_of(notes)
+        yield from items_of(notes)
         if options.recalled:
             wishes = preferences.recall(
                 here.user, here.state.text, namespace=namespace, k=options.recalled, model=options.model
             )
-            items += [wish_item(wish, notes) for wish in wishes]
+            for wish in wishes:
+                yield wish_item(wish, notes)
     known = bank.lessons(namespace)
 
     def is_shown(lesson: Lesson) -> bool:
@@ -255,8 +255,7 @@ def recollect(
         )
         found += [one.experience for one in experiences]
     # None of the lines repeats the suggestion that is shown.
-    items += map(lesson_item, here.lines(found, suggestions if options.suggestions else _NOTHING))
-    return items
+    yield from map(lesson_item, here.lines(found, suggestions if options.suggestions else _NOTHING))
 
 
 def _rules(
@@ -298,9 +297,8 @@ def lesson_item(line: LessonLine) -> Item:
     return Item(_LESSONS, bullet, (line.lesson.id,), line.lesson.run_ids)
 
 
-def _fitting(items: Iterable[Item], room: int, *, headers: bool = True) -> list[Item]:
+def _fitting(items: Iterable[Item], room: int, *, headers: bool = True) -> Iterator[Item]:
     """The items for which there are so many tokens. One that is too long does not end it."""
-    kept: list[Item] = []
     known: set[str] = set()
     for item in items:
         cost = estimate_tokens(item.line) + 1
@@ -309,9 +307,8 @@ def _fitting(items: Iterable[Item], room: int, *, headers: bool = True) -> list[
             cost += estimate_tokens(item.header) + 1
         if cost <= room:
             room -= cost
-            kept.append(item)
             known.add(item.header)
-    return kept
+            yield item
 
 
 def _block(items: Sequence[Item], hint: str = "") -> str:
@@ -345,7 +342,7 @@ def render(
     """
     headers = (_NOTES, _RECALLED, _LESSONS)
     notes, recalled, lessons = [[item for item in items if item.header == header] for header in headers]
-    stable = _fitting(notes, budget // 2 - _FRAME_TOKENS)
+    stable = tuple(_fitting(notes, budget // 2 - _FRAME_TOKENS))
     room = budget - estimate_tokens(_block(stable))
     hint = suggestions.prompt()
     if estimate_tokens(hint) > room:
@@ -353,9 +350,10 @@ def render(
     lessons = _fitting(lessons, lesson_tokens, headers=False)
     present = _fitting([*recalled, *lessons], room - estimate_tokens(hint) - _FRAME_TOKENS)
     # Lessons change less often than the lines that matter now.
-    present.sort(key=lambda item: item.header != _LESSONS)
-    found = Prompt(tuple(stable), tuple(present), hint, suggestions=suggestions)
-    shown, named = found.lessons, _distinct(item.lessons for item in items)
+    in_order = sorted(present, key=lambda item: item.header != _LESSONS)
+    found = Prompt(stable, tuple(in_order), hint, suggestions=suggestions)
+    shown = found.lessons
+    named = _distinct(item.lessons for item in items)
     return replace(found, left_out=tuple([id for id in named if id not in shown]))
 
 

@@ -7,7 +7,7 @@ where that is known, met the same words, with numbers, ids and paths left out. W
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, product
 from typing import Final, NamedTuple
@@ -26,8 +26,8 @@ class Step(NamedTuple):
     """One call of a run: what it does, and the errors that it met."""
 
     call: ToolCall
-    actions: tuple[Action, ...]
-    errors: tuple[str, ...]
+    actions: Sequence[Action]
+    errors: Sequence[str]
 
     @property
     def failed(self) -> bool:
@@ -39,7 +39,7 @@ def step_of(call: ToolCall, project: str = "") -> Step:
     """A call with what it does, and the errors in its result."""
     failed = went_wrong(call)
     errors = errors_of(call) if failed else []
-    return Step(call, tuple(actions_of(call, project=project, failed=failed)), tuple(errors))
+    return Step(call, actions_of(call, project=project, failed=failed), errors)
 
 
 def steps_of_run(run: Trajectory) -> list[Step]:
@@ -109,7 +109,7 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
         day = run.source, (run.ended_at or 0.0) // 86_400
         steps = steps_of_run(run)
         for number, step in enumerate(steps):
-            repair = _repair(steps[number:])
+            repair = list(_repair(steps[number:]))
             for error, tool in product(step.errors, tools_of(step)):
                 seen = met[tool, error]
                 seen.days.add(day)
@@ -128,18 +128,16 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
     return best
 
 
-def _repair(steps: Sequence[Step]) -> list[str]:
+def _repair(steps: Sequence[Step]) -> Iterator[str]:
     """What was done after the first step, which failed, until it succeeds; not what failed itself, and no reading."""
     failed, *later = steps
     own = {action.program for action in failed.actions[-1:]}
-    repair: list[str] = []
     for step in later[:10]:  # what comes later is no repair
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
         others = [action for action in step.actions if action.program not in own]
-        repair += [action.text for action in others if action.changes and not action.failed]
+        yield from (action.text for action in others if action.changes and not action.failed)
         if len(others) < len(step.actions) and not step.failed:
             break
-    return repair
 
 
 def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Principle | None:

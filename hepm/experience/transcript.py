@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -30,7 +30,7 @@ class Move:
 
     place: int
     turn: int
-    calls: tuple[ToolCall, ...]
+    calls: Sequence[ToolCall]
     before: Tools
 
     @property
@@ -39,18 +39,17 @@ class Move:
         return Tools(call.name for call in self.calls)
 
 
-def moves_of(run: Trajectory) -> list[Move]:
+def moves_of(run: Trajectory) -> Iterator[Move]:
     """The moves of a run, in order."""
-    moves: list[Move] = []
     before = Tools()
     turns = 0
     for place, turn in enumerate(run.turns):
         turns += turn.is_step
-        calls = tuple(call for call in turn.ran if call.name != SUMMARY_TOOL)
+        calls = [call for call in turn.ran if call.name != SUMMARY_TOOL]
         if calls and turn.role != "user":
-            moves.append(Move(place, max(turns, 1), calls, before))
-            before = moves[-1].tools
-    return moves
+            move = Move(place, max(turns, 1), calls, before)
+            before = move.tools
+            yield move
 
 
 def plain(text: str, limit: int) -> str:

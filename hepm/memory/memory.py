@@ -410,7 +410,7 @@ class Memory(OpenedMemory):
         where = {"environment": environment, "user": user}
         here = Moment(now.after, names, now.history, now.state, **where, as_written=options.as_written)
         bank = self.lessons.read_by(token)
-        items = recollect(bank, here, found, options=options, turn=now.turn, horizon=horizon, namespace=namespace)
+        items = [*recollect(bank, here, found, options=options, turn=now.turn, horizon=horizon, namespace=namespace)]
         shown = found if options.suggestions else Suggestions()
         prompt = render(items, shown, budget=budget, lesson_tokens=options.lesson_tokens)
         if run:

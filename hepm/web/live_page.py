@@ -269,7 +269,7 @@ class _Page:
         if query.kind == "notes":
             cards = list(map(_notes, stored))
         else:
-            listed = listed_lessons(stored)
+            listed = list(listed_lessons(stored))
             if query.kind == "principle":
                 listed.sort(key=ListedLesson.by_support)
             # The sort is stable: within each part lessons stay in order.
