@@ -60,7 +60,7 @@ def _named(memory: Memory, name: str, waiting: list[StoredLesson], namespace: st
     if name in (ALL, SUPPORTED):
         return waiting if name == ALL else []
     if not is_id(name):
-        return approved_in(memory.lessons, LessonFile.read(read_text(name), name), namespace=namespace)
+        return list(approved_in(memory.lessons, LessonFile.read(read_text(name), name), namespace=namespace))
     stored = find_lesson(memory, name, namespace=namespace)
     refuse(stored not in waiting, "--approve", f"{stored.row.id} is not pending ({stored.row.retired or 'live'})")
     return [stored]

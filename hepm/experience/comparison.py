@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from operator import eq
@@ -71,19 +71,17 @@ class RunDivergence(NamedTuple):
         return self.ended and not (self.theirs or self.own)
 
 
-def divergences_of(run: ToolSequence, others: Sequence[ToolSequence]) -> list[RunDivergence]:
+def divergences_of(run: ToolSequence, others: Sequence[ToolSequence]) -> Iterator[RunDivergence]:
     """Where a run diverges from those of the others with the longest common prefix, all in one turn."""
     # How many turns it shares with each at the beginning.
     prefixes = [sum(takewhile(bool, map(eq, run, other))) for other in others]
     at = max(prefixes, default=0)
     own = Tools().union(*run[at : at + 1])
     after = Tools().union(*run[:at][-1:])
-    found: list[RunDivergence] = []
     for other, prefix in zip(others, prefixes, strict=True):
         if prefix == at:
             theirs = Tools().union(*other[at : at + 1])
-            found.append(RunDivergence(at, theirs - own, own - theirs, at in (len(run), len(other)), after))
-    return found
+            yield RunDivergence(at, theirs - own, own - theirs, at in (len(run), len(other)), after)
 
 
 def contrast_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDivergence | None:

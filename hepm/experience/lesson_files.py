@@ -280,10 +280,9 @@ def _digest(text: str, *, works: bool) -> str:
     return hashlib.blake2b(written.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def approved_in(bank: LessonBank, file: LessonFile, *, namespace: str) -> list[StoredLesson]:
+def approved_in(bank: LessonBank, file: LessonFile, *, namespace: str) -> Iterator[StoredLesson]:
     """The pending lessons whose words stand in a file: who merged it approved them."""
     standing = {line.text for line in file.lines}
-    approved: list[StoredLesson] = []
     for stored in bank.pending(namespace=namespace):
         lesson = read_lesson(stored.row)
         words = lesson.in_own_words
@@ -292,8 +291,8 @@ def approved_in(bank: LessonBank, file: LessonFile, *, namespace: str) -> list[S
             written = " ".join(in_markdown(said).split())
             # The end of a text that was cut was not read.
             if written in standing and not written.endswith(CUT):
-                approved.append(stored)
-    return approved
+                yield stored
+                break
 
 
 # One lesson

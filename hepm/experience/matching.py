@@ -95,11 +95,9 @@ def _question(pair: Pair) -> Question[Sameness]:
     # In one order whichever of the two is new, so that a pair has one answer.
     first, second = sorted(pair, key=lambda principle: principle.id)
     task = _TASK.format(a=quoted(first.text, SENTENCE_CHARS), b=quoted(second.text, SENTENCE_CHARS))
-    # The answer is forgotten with a run of the new one.
-    subject = pair[0].sources[0].run
     messages = prompt_of(_SYSTEM, task)
-    # The answer has a dozen tokens; models that think before they answer need room.
-    return Question("judge", subject, messages, Sameness, temperature=0.0, max_output_tokens=1_000)
+    # The answer has a dozen tokens, but models think before; it is forgotten with a run of the new one.
+    return Question("judge", pair[0].sources[0].run, messages, Sameness, temperature=0.0, max_output_tokens=1_000)
 
 
 _TaskName: TypeAlias = tuple[str, str]

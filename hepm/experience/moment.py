@@ -202,8 +202,8 @@ class Moment:
             of_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
             if isinstance(lesson, Experience) or (self.state.failed and not of_errors):
                 return False
-        after = list(map(self.names.own, self.after))
-        return lesson.conditions.holds(self._known, after, environment=self.environment)
+        own_names = list(map(self.names.own, self.after))
+        return lesson.conditions.holds(self._known, own_names, environment=self.environment)
 
     def lines(self, found: Iterable[Lesson], suggestions: Suggestions) -> list[LessonLine]:
         """The lessons as sentences, the surest first: each thing once, nothing that `suggestions` says already.

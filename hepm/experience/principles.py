@@ -20,7 +20,7 @@ from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle
 from hepm.experience.matching import Judge, Matcher, judge_literally
 from hepm.experience.moment import Moment
 from hepm.experience.recipes import Step, tools_of
-from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, StoredLesson, Uses
+from hepm.graph.lessons.rows import FOLLOWED_BY, Source, StoredLesson, Uses, next_calls
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.transitions import agent_state
@@ -102,8 +102,7 @@ class Principles:
         # The judge sees each batch before it is stored, so that no principle is stored twice.
         matcher = Matcher(self.bank, judge or judge_literally, namespace)
         report = distill_into(self.bank, distiller, namespace=namespace, match=matcher, on_progress=on_progress)
-        counted = learn_by_counting(self.bank, namespace=namespace)
-        return report + replace(counted, runs=0)
+        return report + replace(learn_by_counting(self.bank, namespace=namespace), runs=0)
 
     def search(
         self,
@@ -248,9 +247,9 @@ def _by_moment(lessons: Collection[StoredLesson]) -> _Moments:
     for stored in lessons:
         if not stored.row.live or says_nothing(stored.row):
             continue
-        when: set[tuple[str, str]] = set()
-        for subject, predicate, object in stored.row.triples:
-            when.add((FOLLOWED_BY, object) if predicate == FAILS_AFTER else (predicate, subject))
+        triples = stored.row.triples
+        when = {(FOLLOWED_BY, call.after) for call in next_calls(triples)}
+        when.update((SOLVED_BY, triple.subject) for triple in triples if triple.predicate == SOLVED_BY)
         spoken = stored, Principle.of(stored.row)
         for moment in when:
             moments[moment].append(spoken)

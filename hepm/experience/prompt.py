@@ -340,8 +340,9 @@ def render(
         budget: Maximum number of tokens of the prompt.
         lesson_tokens: Maximum number of tokens of all lessons together.
     """
-    headers = (_NOTES, _RECALLED, _LESSONS)
-    notes, recalled, lessons = [[item for item in items if item.header == header] for header in headers]
+    notes, recalled, lessons = [
+        [item for item in items if item.header == header] for header in (_NOTES, _RECALLED, _LESSONS)
+    ]
     stable = tuple(_fitting(notes, budget // 2 - _FRAME_TOKENS))
     room = budget - estimate_tokens(_block(stable))
     hint = suggestions.prompt()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain, islice, product
 from typing import Final, NamedTuple
 
 from hepm.experience.conditions import ALWAYS, IN_PROJECT, Conditions
@@ -85,7 +85,7 @@ def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
         grouped[Conditions(environments, preconditions=(f"{IN_PROJECT}{project}",) if project else ())].append(run)
     recipes: dict[str, Principle] = {}
     for where, runs_there in grouped.items():
-        for recipe in learn_recipes(runs_there, where)[:200]:  # the best supported ones
+        for recipe in islice(learn_recipes(runs_there, where), 200):  # the best supported ones
             if recipe.id in recipes:
                 # The condition on the project comes first.
                 conditions = replace(recipe.conditions, preconditions=recipe.conditions.preconditions[-1:])
@@ -95,7 +95,7 @@ def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     return list(recipes.values())
 
 
-def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> list[Principle]:
+def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> Iterator[Principle]:
     """Recipes of labelled runs, the best supported first; of several lines of one error the one that most runs met.
 
     A recipe says "pytest: connection refused → docker compose up -d db". `tried` are the labelled runs that did so
@@ -115,17 +115,14 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> lis
                 seen.days.add(day)
                 of_outcome = seen.good if success else seen.bad
                 of_outcome[run.id] = list(dict.fromkeys([*repair, *of_outcome.get(run.id, ())]))
-    found = list(filter(None, (_recipe(*place, seen, where) for place, seen in met.items())))
-    # The longest line says most; a program says more than the shell that runs it.
-    found.sort(key=lambda recipe: (-recipe.worked, -len(recipe.triples[0].subject), recipe.text))
-    best: list[Principle] = []
+    found = filter(None, (_recipe(*place, seen, where) for place, seen in met.items()))
     covered: defaultdict[str, set[str]] = defaultdict(set)  # runs by repair
-    for recipe in found:
+    # The longest line says most; a program says more than the shell that runs it.
+    for recipe in sorted(found, key=lambda recipe: (-recipe.worked, -len(recipe.triples[0].subject), recipe.text)):
         behind = covered[recipe.triples[0].object]
         if not behind.issuperset(recipe.run_ids):  # else it is another line of the same errors
-            best.append(recipe)
             behind.update(recipe.run_ids)
-    return best
+            yield recipe
 
 
 def _repair(steps: Sequence[Step]) -> Iterator[str]:

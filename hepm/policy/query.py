@@ -15,7 +15,7 @@ from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import Float32Array
 from hepm.graph.tool_life import ToolNames
 from hepm.text import FUNCTION_WORDS
-from hepm.types import START, FailedWay, Speak, StateSummary, Suggestions, ToolName
+from hepm.types import START, Speak, StateSummary, Suggestions, ToolName
 
 SURE: Final = 0.93
 """The chance that a hint needs by default. At .9 an obedient simulated agent that is right in .9 of its calls lost .035
@@ -61,12 +61,14 @@ class Query:
             for suggestion in suggestions.ranked
             if suggestion.tool not in names.retired
         ]
-        warnings: list[FailedWay] = []
-        for warning in suggestions.warnings:
-            instead = ""
-            if warning.instead not in names.retired:
-                instead = names.shown(warning.instead)
-            warnings.append(replace(warning, tool=names.shown(warning.tool), instead=instead))
+        warnings = [
+            replace(
+                warning,
+                tool=names.shown(warning.tool),
+                instead="" if warning.instead in names.retired else names.shown(warning.instead),
+            )
+            for warning in suggestions.warnings
+        ]
         chances = {names.shown(tool): chance for tool, chance in suggestions.chances.items()}
         return replace(suggestions, ranked=tuple(ranked), warnings=tuple(warnings), chances=chances)
 

@@ -13,12 +13,13 @@ def sides(theirs: str, own: str, *, ended: bool = False) -> RunDivergence:
 
 
 def test_a_way_parts_at_the_first_turn_that_differs_from_those_followed_longest() -> None:
-    assert divergences_of(way("a", "b", "c"), [way("a", "x", "c")]) == [sides("x", "b")]
-    assert divergences_of(way("a", "b"), [way("x"), way("a", "c"), way("a", "d")]) == [sides("c", "b"), sides("d", "b")]
-    assert divergences_of(way("a"), []) == []
+    assert list(divergences_of(way("a", "b", "c"), [way("a", "x", "c")])) == [sides("x", "b")]
+    several = divergences_of(way("a", "b"), [way("x"), way("a", "c"), way("a", "d")])
+    assert list(several) == [sides("c", "b"), sides("d", "b")]
+    assert list(divergences_of(way("a"), [])) == []
 
 
 def test_a_way_that_ends_has_an_empty_side() -> None:
     short, long = way("a"), way("a", "b")
-    assert divergences_of(short, [long, way("z")]) == [sides("b", "", ended=True)]
-    assert divergences_of(long, [short]) == [sides("", "b", ended=True)]
+    assert list(divergences_of(short, [long, way("z")])) == [sides("b", "", ended=True)]
+    assert list(divergences_of(long, [short])) == [sides("", "b", ended=True)]

@@ -158,8 +158,7 @@ def test_who_merges_a_file_approves_the_pending_lessons_whose_whole_words_stand_
     merged = "\n".join(line for line in section.splitlines() if "wire_money" not in line)
     # The end of another line is no line.
     merged = merged.replace("- Call get_order", "- When it rains: Before any refund, call get_order")
-    approved = approved_in(memory.lessons, LessonFile.read(merged, "AGENTS.md"), namespace="default")
-    assert approved == []
+    assert not [*approved_in(memory.lessons, LessonFile.read(merged, "AGENTS.md"), namespace="default")]
     approved = approved_in(memory.lessons, LessonFile.read(section, "AGENTS.md"), namespace="default")
     assert {stored.row.text for stored in approved} == {*texts[:2]}
 
