@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, takewhile
 from operator import eq
 from typing import Final, NamedTuple, TypeAlias, cast
@@ -138,8 +137,7 @@ def says_nothing(row: LessonRow) -> bool:
     return any(triple.predicate in FORMER for triple in row.triples) or _NOTHING.search(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class RunComparison:
+class RunComparison(NamedTuple):
     """A labelled run, and how it differs from runs of its task with the opposite outcome.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -106,8 +105,7 @@ def _words(text: str) -> list[str]:
     return [word.replace("’", "'") for word in re.findall(r"[\w'’]+", text.casefold())]
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """What a line wishes.
 
     Attributes:
@@ -214,5 +212,5 @@ class Retraction(NamedTuple):
 
 def _takes_back(what: str, line: str) -> bool:
     """Whether a line is what a user takes back: it says the same or the opposite, or its one topic is named."""
-    back, wish = (replace(wish_of(text), negated=False, narrowed=False) for text in (what, line))
+    back, wish = (wish_of(text)._replace(negated=False, narrowed=False) for text in (what, line))
     return wish.says(back) or (wish.topic != "" and wish.topic in _words(what))

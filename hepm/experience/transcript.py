@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.text import CUT, on_one_line
 from hepm.types import SUMMARY_TOOL, StateSummary, ToolCall, ToolName, Trajectory
@@ -17,8 +16,7 @@ SITUATION_CHARS: Final = 600
 _LISTED: Final = 4  # tools, and steps of either end
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """One tool-bearing turn of the agent.
 
     Attributes:
