@@ -35,8 +35,6 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import LAST_ROW
 from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName, Trajectory
 
-MOST_RUNS: Final = 600
-"""Latest labelled runs that recipes are learned from, so that it costs the same in a memory of any size."""
 _SOURCES: Final = 25  # runs of either side that a lesson names
 _COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
 
@@ -94,7 +92,8 @@ def _count(
 
 def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
     """The runs that recipes are learned from, in no order of arrival: the same runs teach the same."""
-    latest = bank.store.latest_runs(namespace=namespace, before=LAST_ROW, most=MOST_RUNS)
+    # So many that it costs the same in a memory of any size.
+    latest = bank.store.latest_runs(namespace=namespace, before=LAST_ROW, most=600)
     runs = [run for run in bank.runs([row.id for row in latest], namespace=namespace) if run.trusted]
     return sorted(runs, key=lambda run: (run.ended_at or 0.0, run.id))
 

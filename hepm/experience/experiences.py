@@ -31,9 +31,6 @@ RETRIEVED: Final = 3
 CANDIDATES: Final = 20
 """Experiences offered to an agent to choose from (PRIME 4.1)."""
 
-ABOUT_HERE: Final = 0.3
-"""Of experiences above the floor, those about the tools just called were right more often, also if they were less
-similar (benchmarks/LOG.md, "What lessons are worth")."""
 
 _PART_CHARS: Final = 320
 
@@ -91,7 +88,7 @@ class Experiences:
 
         Of equally similar ones those of the current stage come first. The paper puts the stage before similarity, which
         finds a lesson of the same kind of task less often (benchmarks/LOG.md, "What lessons are worth"). Experiences
-        about what follows the last tools count as `ABOUT_HERE` more similar; ours.
+        about what follows the last tools count as .3 more similar; ours.
 
         Args:
             state: What the agent knows now; as text, what the user wants.
@@ -123,8 +120,9 @@ class Experiences:
         def order(one: FoundExperience) -> tuple[float, bool]:
             # The cosine itself is given to the caller: only the order changes.
             about_here = here is not None and here.concerns(one.experience)
-            # Rounded: the stage decides where the wording hardly differs.
-            return -round(one.similarity + ABOUT_HERE * about_here, 3), stage not in one.experience.stages
+            # Those about the tools just called were right more often, also if they were less similar (see
+            # benchmarks/LOG.md, "What lessons are worth"). Rounded: the stage decides where the wording hardly differs.
+            return -round(one.similarity + 0.3 * about_here, 3), stage not in one.experience.stages
 
         found.sort(key=order)
         # Without a candidate there is nothing to ask about.

@@ -32,8 +32,6 @@ SOLVED_BY: Final = "solved_by"
 
 FORMER: Final = frozenset(("comes_from", "fails", "replaced_by"))
 """Predicates that earlier versions counted: (refund.amount, comes_from, get_order.total)."""
-COUNTED_ALONE: Final = FORMER | {SOLVED_BY}
-"""Predicates that counting alone may claim, as one run may have them by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

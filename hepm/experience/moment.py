@@ -26,11 +26,6 @@ from hepm.llm.usage import estimate_tokens
 from hepm.text import quoted
 from hepm.types import SAID, START, Facts, StateSummary, Suggestions, ToolName
 
-UNLIKELY: Final = 0.02
-"""Chance of a tool below which no lesson that advises it is given beside a suggestion,"""
-UNLIKELY_WAY: Final = 0.1
-"""and none that compares it with no other tool: that a way led to success says less."""
-
 
 class Advice(NamedTuple):
     """Next tools that a lesson advises, and that it warns of."""
@@ -173,8 +168,9 @@ class Moment:
         if chances:
             # A tool that it advises and the policy does not know is likely; one that it warns of is not.
             best = max((chances[tool] for tool in better if tool in chances), default=1.0)
-            least = max((chances.get(tool, 0.0) for tool in worse), default=UNLIKELY_WAY)
-            if best < max(UNLIKELY, least) or (named and better and better.isdisjoint(named)):
+            # Without another tool to compare it with more is asked: that a way led to success says less.
+            least = max((chances.get(tool, 0.0) for tool in worse), default=0.1)
+            if best < max(0.02, least) or (named and better and better.isdisjoint(named)):
                 return False
         # Tools are suggested best first: "call a rather than b" is the order of both.
         first = next(filter((better | worse).__contains__, named), "")

@@ -93,7 +93,7 @@ class Preferences:
         clean = messages_of(replace(turn, text=redact(turn.text)) for turn in turns)
         texts = [turn.text for turn in clean if turn.role == "user"]
 
-        def make(lines: Sequence[str]) -> Sequence[str] | None:
+        def make(lines: Sequence[str]) -> list[str] | None:
             if model is None or not texts:  # then there is nothing to pay for
                 return gather(lines, statements_in(texts))
             return vetted(model.ask(reflection_question(user, lines, clean)), lines, clean)
@@ -206,7 +206,7 @@ class Preferences:
     def _revise(
         self,
         user: str,
-        make: Callable[[Sequence[str]], Sequence[str] | None],
+        make: Callable[[Sequence[str]], list[str] | None],
         *,
         written_by: str,
         namespace: str,
@@ -228,7 +228,7 @@ class Preferences:
             lines = make(old)
             if lines is None:
                 return Reflected("refused", before)
-            if list(lines) == old:
+            if lines == old:
                 return Reflected("unchanged", before)
             after = Notes(user, text_of(lines), newest.version + 1, written_by, session if linked else "")
             changed = self.bank.change(LessonChange(put=[after.row()]), namespace=namespace)

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice, product
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hepm.experience.conditions import ALWAYS, IN_PROJECT, Conditions
 from hepm.experience.lessons import SOLVED_BY, Principle, sources_of
@@ -61,10 +61,6 @@ def tools_of(step: Step) -> list[ToolName]:
     if not step.actions:
         return [step.call.name]
     return list(dict.fromkeys((step.actions[-1].tool, step.call.name.partition(" ")[0])))
-
-
-FEWEST_RUNS: Final = 3
-"""Successful runs that did the same after an error."""
 
 
 class _Met(NamedTuple):
@@ -150,7 +146,8 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
         decides = [text for text in worked if failed[text] * len(seen.good) < worked[text] * len(seen.bad)]
     # Of what as many did, the one that most did first; the order of runs decides nothing.
     repair = min(decides, key=lambda text: (-worked[text], -begun[text], text), default="")
-    if worked[repair] < max(FEWEST_RUNS, 0.6 * len(seen.good)):  # of those that met the error and succeeded
+    # Successful runs that did the same after the error, at the least, and their share of those that met it.
+    if worked[repair] < max(3, 0.6 * len(seen.good)):
         return None
     good = [run for run, did in seen.good.items() if repair in did]
     # Of "Bash pytest" the program.
