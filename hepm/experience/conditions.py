@@ -161,7 +161,3 @@ def read_facts(records: Iterable[Any], says: Sequence[str]) -> tuple[FactConditi
 def allows(environments: Collection[str], environment: str) -> bool:
     """Whether what holds in some environments, in all if there are none, may hold in one, "" for any."""
     return not environment or not environments or environment in environments
-
-
-ALWAYS: Final = Conditions()
-"""The condition that always holds."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
-from hepm.experience.conditions import ALWAYS, Conditions
+from hepm.experience.conditions import Conditions
 from hepm.graph.delta import Names, state_key
 from hepm.graph.lessons.rows import Kind, LessonRow, Parent, Source, StoredLesson, Triple
 from hepm.text import count_of
@@ -50,7 +50,7 @@ class Taught:
     tools: Names = ()
     triples: tuple[Triple, ...] = ()  # experiences have none
     parents: tuple[Parent, ...] = ()
-    conditions: Conditions = ALWAYS
+    conditions: Conditions = Conditions()
     distilled_by: str = EXTRACTIVE
     tried: int = 0
     worked: int = 0

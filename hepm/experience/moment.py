@@ -52,7 +52,6 @@ def advice_sentence(when: str, advice: Advice) -> str:
 
 SENTENCE_TOKENS: Final = 60
 """Of one lesson with its evidence."""
-_NOTHING_KNOWN: Final = StateSummary()
 _WRITTEN: Final = 0.5  # how surely a lesson is right that nothing counts
 
 
@@ -102,7 +101,7 @@ class Moment:
     after: Sequence[ToolName]
     names: ToolNames = ToolNames()
     history: Sequence[ToolName] = ()
-    state: StateSummary = _NOTHING_KNOWN
+    state: StateSummary = StateSummary()
     _: KW_ONLY
     environment: str = ""
     project: str = ""

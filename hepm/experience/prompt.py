@@ -176,8 +176,7 @@ class TurnState(NamedTuple):
             last = (after,)
         else:
             last = tuple(after or history[-1:])
-        known = StateSummary(said=(state,) if state else (), tools=last)
-        return cls(known, last, tuple(history), turn)
+        return cls(StateSummary(said=(state,) if state else (), tools=last), last, tuple(history), turn)
 
     @classmethod
     def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> TurnState:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain, islice, product
 from typing import NamedTuple
 
-from hepm.experience.conditions import ALWAYS, IN_PROJECT, Conditions
+from hepm.experience.conditions import IN_PROJECT, Conditions
 from hepm.experience.lessons import SOLVED_BY, Principle, sources_of
 from hepm.graph.lessons.rows import Triple
 from hepm.ingest.call_errors import errors_of, went_wrong
@@ -91,7 +91,7 @@ def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     return list(recipes.values())
 
 
-def learn_recipes(runs: Iterable[Trajectory], where: Conditions = ALWAYS) -> Iterator[Principle]:
+def learn_recipes(runs: Iterable[Trajectory], where: Conditions = Conditions()) -> Iterator[Principle]:
     """Recipes of labelled runs, the best supported first; of several lines of one error the one that most runs met.
 
     A recipe says "pytest: connection refused → docker compose up -d db". `tried` are the labelled runs that did so

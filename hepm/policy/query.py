@@ -119,6 +119,7 @@ class Policy(Protocol):
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most `query.k` tools, best first; or none and why."""
+        ...
 
 
 class TrainedRanker(Protocol):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hepm.evidence.decisions import CALLED
 from hepm.evidence.facts import FactTest
-from hepm.experience.conditions import ALWAYS, Conditions, FactCondition
+from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import from_record, to_record
 from hepm.types import SAID, START
@@ -27,7 +27,7 @@ def rule(conditions: Conditions) -> Principle:
 
 def test_a_condition_holds_where_all_of_it_is_met() -> None:
     assert CANCELLATION.holds(KNOWN, ["get_order"], environment="shop")
-    assert ALWAYS.holds({}, [])
+    assert Conditions().holds({}, [])
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_number_must_be_known_to_be_at_most_a_limit() -> None:
 
 
 CONDITIONS = [
-    (ALWAYS, ""),
+    (Conditions(), ""),
     (Conditions(after=(START,)), "at the start"),
     (Conditions(after=("look",)), "after look"),
     (Conditions(after=("get_order",), facts=(SHIPPED,)), "when get_order says status is shipped"),
@@ -87,7 +87,7 @@ def test_what_is_no_test_of_a_fact_is_refused(text: str) -> None:
 
 
 def test_words_of_the_user_that_earlier_versions_kept_apart_are_a_condition_of_which_any_is_enough() -> None:
-    read = Conditions.read(ALWAYS.record | {"says": ("cancel", "stop")})
+    read = Conditions.read(Conditions().record | {"says": ("cancel", "stop")})
     assert read.when == 'when the user says words such as "cancel", "stop"'
     assert read.holds(KNOWN, [])
     assert not read.holds({SAID: {"~refund": 1.0}}, [])
