@@ -31,7 +31,6 @@ RETRIEVED: Final = 3
 CANDIDATES: Final = 20
 """Experiences offered to an agent to choose from (PRIME 4.1)."""
 
-
 _PART_CHARS: Final = 320
 
 _ZONES: Final = {
@@ -140,7 +139,7 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
     """Those of the candidates that a model calls as tools, in its order, at most k (PRIME, figure 11); LlmError."""
     # Ids in characters that every endpoint accepts.
     by_name = {candidate.experience.id.replace("-", "_"): candidate for candidate in candidates}
-    messages = prompt_of(_TASK.format(k=k), f"The present state: {quoted(state, 4_000)}")  # 1,000 tokens
+    messages = prompt_of(_TASK.format(k=k), f"The present state: {quoted(state, 4_000)}")  # about 1,000
     tools = tuple([OfferedTool(name, tool_description(found.experience)) for name, found in by_name.items()])
     question = Question("choose", "the present state", messages, ToolsCalled, temperature=0.0, tools=tools)
     # Models call a tool twice, and tools that they were not offered.
