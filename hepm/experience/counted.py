@@ -46,7 +46,7 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
         anew: Learn the evidence anew before, so that the same runs teach the same in whatever order they came.
     """
     # Before the runs are read: what comes while they are counted is counted next time.
-    labelled = _labelled(bank, namespace)
+    labelled = bank.store.totals(namespace=namespace).labelled
     rules = live_evidence(bank.mirror.namespace(namespace)).rules(anew=anew)
     known, taught, stale = _count(bank, rules, namespace)
     bank.change(LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED)), namespace=namespace)
@@ -98,17 +98,12 @@ def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
     return sorted(runs, key=lambda run: (run.ended_at or 0.0, run.id))
 
 
-def _labelled(bank: LessonBank, namespace: str) -> int:
-    totals = bank.store.totals(namespace=namespace)
-    return totals.successes + totals.failures
-
-
 def count_grown(bank: LessonBank, *, namespace: str) -> None:
     """Count if there are a tenth more labelled runs, or fewer, than at the last count, by any process."""
     answers = bank.store.lessons.answers([_COUNTED], namespace=namespace)
     known = int(answers[0].text) if answers else 0
     # Of forgotten ones, too, the rules are of before.
-    new = abs(_labelled(bank, namespace) - known)
+    new = abs(bank.store.totals(namespace=namespace).labelled - known)
     if new and new >= 0.1 * known:  # counting looks at many runs
         learn_by_counting(bank, namespace=namespace, anew=False)
 

@@ -28,7 +28,6 @@ from hepm.types import DEFAULT_NAMESPACE, START, StateSummary, Suggestions, Tool
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
-EXAMPLES: Final = 2
 PRUNED_BELOW: Final = 0.3
 """θ_prune: least score of a principle that stays (EvolveR, A.2)."""
 FEWEST_USES: Final = 8
@@ -69,10 +68,10 @@ class FoundPrinciple:
         """Up to two best runs behind it by reward, then up to two worst; runs without a reward are none."""
         rewards = {source: -source.reward for source in self.principle.sources if source.reward is not None}
         ranked = sorted(rewards, key=lambda source: (rewards[source], source.run))
-        best = ranked[:EXAMPLES]
+        best = ranked[:2]
         # Not the best ones again: where all runs have one reward, none is a worse example.
         worse = [source for source in reversed(ranked) if rewards[source] > rewards[best[-1]]]
-        return best + worse[:EXAMPLES]
+        return best + worse[:2]
 
 
 @dataclass(frozen=True)

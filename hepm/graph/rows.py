@@ -356,6 +356,11 @@ class Totals:
     principles: int
     notes: int
 
+    @property
+    def labelled(self) -> int:
+        """Runs with an outcome."""
+        return self.successes + self.failures
+
 
 def batches(rows: Iterable[T], size: int) -> Iterator[list[T]]:
     """The rows in lists of `size`, the last one shorter; lazy."""

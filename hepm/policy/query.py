@@ -20,9 +20,6 @@ from hepm.types import START, Speak, StateSummary, Suggestions, ToolName
 SURE: Final = 0.93
 """The chance that a hint needs by default. At .9 an obedient simulated agent that is right in .9 of its calls lost .035
 of its tasks on new ones; at this one .01 (benchmarks/LOG.md, "honest chances")."""
-SURE_OF_KNOWN: Final = 0.9
-"""The same where memory knows the request. On such tasks that agent gains by hints of .9 what it loses on new ones
-(benchmarks/LOG.md, "a lower floor for known requests")."""
 MOST_NAMED: Final = 5  # known tools in a sentence about unknown ones
 
 
@@ -88,7 +85,9 @@ class Floors:
     similarity: float = 0.2
     chance: float = SURE
     further: float = SURE
-    known: float = SURE_OF_KNOWN
+    # On such tasks a simulated agent gains by hints of .9 what it loses on new ones (benchmarks/LOG.md, "a lower floor
+    # for known requests").
+    known: float = 0.9
 
 
 SPEAK: Final = {

@@ -141,7 +141,7 @@ def report_of(
     waste = waste_rows(latest, labelled)
     spoken = receipts_of(uplift, store.trial_sessions(namespace=namespace), latest, mirror)
     of_compared = ""
-    if len(labelled) < totals.successes + totals.failures:
+    if len(labelled) < totals.labelled:
         of_compared = f"in the {count_of(len(labelled), 'run')} that were compared"
     sections = [
         ReportSection("Requests that fail", of_compared, hard_requests(labelled, store, namespace=namespace)),
