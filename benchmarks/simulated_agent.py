@@ -194,6 +194,8 @@ def hinters(memory: Memory, runs: Sequence[DomainRun], names: Sequence[str]) -> 
                 state.last, history=tuple(state.history), state=state.state(), tools=tools, k=1, policy=name,
                 speak=speak,
             )  # fmt: skip
+            if found.done:
+                return DONE
             return found[0].tool if found else None
 
         return hint

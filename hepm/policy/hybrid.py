@@ -206,7 +206,9 @@ def _named(
             silence = silence or "failed"
             continue
         likely = _likely(tool, found) * works.get(tool, 1.0)
-        if tool in situation.again and likely < floors.chance and not _is_repeated(tool, found):
+        # Agents that weigh know what they called.
+        is_sure = likely >= floors.chance > OF_SURE
+        if tool in situation.again and not is_sure and not _is_repeated(tool, found):
             silence = silence or "again"
             continue
         # What all runs of the same request did is right, whatever works for others.
@@ -250,10 +252,10 @@ def _foreseen(found: Findings) -> str:
 
 
 def _likely(tool: ToolName, found: Findings) -> float:
-    """The chance of a tool, whose odds are lower if runs fail after it."""
-    likely = found.chance.get(tool, 0.0)
-    odds = likely / (1 - likely) * _achieved(tool, found) ** LOWERED
-    return odds / (1 + odds)
+    """The chance of a tool, which is lower if runs fail after it: in proportion, and of a sure one its odds alone."""
+    likely, achieved = found.chance.get(tool, 0.0), _achieved(tool, found)
+    odds = likely / (1 - likely) * achieved**LOWERED
+    return max(odds / (1 + odds), likely * achieved)
 
 
 def _surely_done(found: Findings) -> float:
