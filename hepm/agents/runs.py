@@ -429,9 +429,12 @@ class LiveRuns:
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
             ranked, warnings = prompt.suggestions.ranked, prompt.suggestions.warnings
+            done = prompt.suggestions.done
             run.shown = None
-            if prompt.present and (ranked or warnings or prompt.lessons):
-                reasons = [ranked[0].reason] if ranked else [way.named for way in warnings]
+            if prompt.present and (ranked or warnings or done or prompt.lessons):
+                reasons = [prompt.hint] if done else [way.named for way in warnings]
+                if ranked:
+                    reasons = [ranked[0].reason]
                 run.shown = Shown(
                     run=run.id,
                     namespace=run.namespace,

@@ -254,6 +254,8 @@ def _foreseen(found: Findings) -> str:
 def _likely(tool: ToolName, found: Findings) -> float:
     """The chance of a tool, which is lower if runs fail after it: in proportion, and of a sure one its odds alone."""
     likely, achieved = found.chance.get(tool, 0.0), _achieved(tool, found)
+    if achieved < FAILING:
+        return likely * achieved
     odds = likely / (1 - likely) * achieved**LOWERED
     return max(odds / (1 + odds), likely * achieved)
 

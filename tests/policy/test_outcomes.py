@@ -12,9 +12,12 @@ import pytest
 
 from hepm import FailedWay, Memory, Suggestions, Trajectory, from_messages
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.transitions import without_hints
+from hepm.memory.guard import SILENT, at_level
 from hepm.memory.messages import as_messages
 from hepm.policy import Hybrid, Query, floors_of
 from hepm.policy.hybrid import AGREED
+from hepm.types import DONE_HINT
 from tests.evidence.remembered import filled, told
 from tests.runs import messages_after, trajectory
 
@@ -139,6 +142,23 @@ def test_where_most_runs_with_such_a_request_ended_nothing_is_named(desks: Memor
     found = desks.suggest(messages=desk(101, "get_order", "refund", "close"), speak="weighed")
     assert not found
     assert found.abstained == "runs like this one were done here"
+
+
+def test_an_agent_is_told_where_nearly_all_runs_with_such_a_request_ended(desks: Memory) -> None:
+    found = desks.suggest(messages=desk(101, "get_order", "refund", "close"))
+    assert found.done > 0.9
+    assert found.prompt().startswith(DONE_HINT)
+    assert without_hints(f"thanks\n{found.prompt()}") == "thanks"
+    assert not at_level(SILENT, found).prompt()
+
+
+def test_an_agent_is_not_told_that_it_is_done_where_some_runs_went_on(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        for number in range(60):
+            calls = ("get_order", "refund", "mail") if number % 6 == 0 else ("get_order", "refund")
+            memory.ingest(from_messages(refunded(WORDS[number % 14], *calls), id=f"run {number}", success=True))
+        found = memory.suggest(messages=refunded("velvet", "get_order", "refund"))
+    assert (found.abstained, found.done) == ("runs like this one were done here", 0.0)
 
 
 def test_after_a_result_that_has_nothing_of_the_known_ones_nothing_is_named(tmp_path: Path) -> None:
