@@ -133,6 +133,7 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
                 "success": sum(run.success for runs in of_seeds for run in runs),
                 "parts": [sum(parts) for parts in zip(*map(by_parts, of_seeds), strict=True)],
                 "denied": dict(sum((run.denied for runs in of_seeds for run in runs), Counter[str]())),
+                "lost": dict(Counter(map(said_before, (run for runs in of_seeds for run in runs if not run.success)))),
                 "hints": hints,
                 "at_branches": at_branches,
                 "warnings": warnings,
@@ -142,6 +143,14 @@ def online_rows(played: Sequence[tuple[Job, Sequence[Run]]]) -> list[dict[str, A
             }
         )
     return rows
+
+
+def said_before(lost: Run) -> str:
+    """What a run heard before the turn in which it was lost."""
+    last = lost.heard[-1]
+    if not last.named:
+        return "silent"
+    return "right" if last.named in last.right else "wrong"
 
 
 def right_of(heard: Sequence[Heard]) -> tuple[int, int]:
@@ -203,14 +212,16 @@ def online_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "Online from an empty memory: successes, in sum and in parts of the runs of each seed; hints at all turns:\n"
     parts = ", ".join(map(str, PARTS))
     warned = "warned of the right call, in successes | before mistakes"
-    yield f"| world | agent | arm | successes | {parts} runs | hints right | at branches | {warned} |"
-    yield "|---" * 9 + "|"
+    lost = "lost in silence, after a wrong, a right hint"
+    yield f"| world | agent | arm | successes | {parts} runs | {lost} | hints right | at branches | {warned} |"
+    yield "|---" * 10 + "|"
     for row in rows:
         parts = ", ".join(map(str, row["parts"]))
         shares = (row["hints"], row["at_branches"], (row["warned_of_right"], row["warnings"]), row["before_mistakes"])
         cells = " | ".join(f"{some} of {whole}" for some, whole in shares)
         setting = f"{row['world']} | {row['agent']} | {row['arm']}"
-        yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {cells} |"
+        lost = ", ".join(str(row["lost"].get(said, 0)) for said in ("silent", "wrong", "right"))
+        yield f"| {setting} | {row['success']} of {row['runs']} | {parts} | {lost} | {cells} |"
 
 
 def log_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

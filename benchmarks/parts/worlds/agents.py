@@ -80,7 +80,7 @@ class Agent:
 class Heard(NamedTuple):
     """What an agent heard before one of its turns, after so many calls, and what would have been right.
 
-    `instead` is what its warnings say that worked; "" without.
+    `named` is `DONE` if it heard that nothing is left to call, `instead` what its warnings say that worked; "" without.
     """
 
     branch: str
@@ -146,7 +146,7 @@ def run(
 
 
 def heard_in(progress: Progress, advice: Suggestions) -> Heard:
-    named, chance = (advice[0].tool, advice[0].score) if advice else ("", 0.0)
+    named, chance = (advice[0].tool, advice[0].score) if advice else (DONE if advice.done else "", advice.done)
     warned = tuple(way.tool for way in advice.warnings)
     instead = next((way.instead for way in advice.warnings if way.instead), "")
     return Heard(progress.step.branch, progress.right, named, chance, warned, instead, len(progress.called))
