@@ -515,7 +515,8 @@ class Suggestions(Sequence[Suggestion]):
 
     Attributes:
         chances: The part of each tool that the default policy compared, of 1 in all; lessons are chosen by them.
-        done: If nearly all successful runs like this one ended here, their share; then no tool is named.
+        done: If nearly all successful runs like this one ended here, their share; then no tool is named. The line says
+            so where nothing is warned of.
     """
 
     ranked: tuple[Suggestion, ...] = ()
@@ -539,7 +540,7 @@ class Suggestions(Sequence[Suggestion]):
                 about = "; ".join(filter(None, (stated, way and str(way))))
                 tools.append(tool_in_prompt(suggestion.tool) + (f" ({about})" if about else ""))
             return HINT + ", ".join(tools) + "".join([f"; {way.named}" for way in failed.values()])
-        if self.done:
+        if self.done and not self.warnings:
             return f"{DONE_HINT}{percent(self.done)} of the successful runs with such a request ended here"
         warned: list[str] = []
         for way in self.warnings:
@@ -550,7 +551,7 @@ class Suggestions(Sequence[Suggestion]):
     def without(self, tools: Collection[ToolName], why: str) -> Suggestions:
         """The same without tools, whose warnings stay; `why` it abstains if none is left."""
         left = tuple(one for one in self.ranked if one.tool not in tools)
-        return replace(self, ranked=left, abstained=None if left else why)
+        return replace(self, ranked=left, abstained=None if left else why, done=0.0)
 
     @overload
     def __getitem__(self, index: int) -> Suggestion: ...

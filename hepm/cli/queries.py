@@ -84,7 +84,7 @@ def suggest(
     if as_json:
         print_json(_to_json(suggestions))
         return
-    if suggestions.abstained is not None:
+    if suggestions.abstained is not None and not suggestions.done:
         tell(f"no suggestion: {suggestions.abstained}")
     line = suggestions.prompt()
     if line:
@@ -105,7 +105,8 @@ def _to_json(suggestions: Suggestions) -> Object:
             document[name] = round(value, 6) if isinstance(value, float) else value
         tools.append(document)
     warnings = [asdict(warning) for warning in suggestions.warnings]
-    return {"tools": tools, "warnings": warnings, "abstained": suggestions.abstained, "prompt": suggestions.prompt()}
+    said = {"abstained": suggestions.abstained, "done": round(suggestions.done, 6), "prompt": suggestions.prompt()}
+    return {"tools": tools, "warnings": warnings, **said}
 
 
 @command("prompt")

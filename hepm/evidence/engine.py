@@ -37,6 +37,9 @@ NEAREST: Final = 2.0
 """and its weight there, where the other signs have 1 together."""
 PRIOR: Final = 3.0
 """Decisions of the base rate that are added to what came of a tool, for its rank."""
+USUALLY: Final = 0.9
+"""So many successful runs with like requests as call the last tool, or nearly, call a tool without which a run is not
+complete."""
 KNOWN: Final = 0.5
 """How surely a request is known, from which on each run of its task is a case of its own."""
 MOST_COMPARED: Final = 64
@@ -61,11 +64,20 @@ _STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" a
 
 
 class Ended(NamedTuple):
-    """Of the successful runs with like requests that came to a place, the share that ended there; and how many ended
-    there of all."""
+    """How runs with like requests that came to a place ended.
+
+    Attributes:
+        share: Of the successful ones, those that ended there; of `like` ones, effectively (Kish 1965).
+        succeeded: Of those that ended there, the successful ones.
+        runs: Successful runs that ended there, whatever their requests.
+        complete: Whether this run has called all that nearly all of them called.
+    """
 
     share: float = 0.0
+    like: float = 0.0
+    succeeded: float = 0.0
     runs: int = 0
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +228,15 @@ class _Seen(NamedTuple):
 
 class _Request(NamedTuple):
     """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool called,
-    by the last one and of all, the effective number of runs (Kish 1965), and sums by tools called oftener than so."""
+    by the last one, also of lost runs, and of all, the effective number of runs (Kish 1965), and sums by tools called
+    oftener than so."""
 
     cosine_R: FloatArray
     voters: Mapping[int, float]
     weight_R: FloatArray
     called_T: FloatArray
     ended_T: FloatArray
+    lost_T: FloatArray
     total: float
     effective: float
     oftener: dict[tuple[ToolName, int], float]
@@ -290,13 +304,19 @@ class Learned:
 
     def _weighed(self, cosine_R: FloatArray) -> _Request:
         won_R = self.requests.won_R
-        weight_R = np.exp((cosine_R - cosine_R[won_R].max(initial=0.0)) / TEMPERATURE) * won_R
+        near_R = np.exp((cosine_R - cosine_R[won_R].max(initial=0.0)) / TEMPERATURE)
+        weight_R = near_R * won_R
         run_P, tool_P, _ = self.called_3P
         called_T = np.bincount(tool_P, weight_R[run_P], len(self.numbers)).astype(np.float64)
-        ended_T = np.bincount(self.last_R + 1, weight_R, len(self.numbers) + 1)[1:].astype(np.float64)
+        ended_T, lost_T = (
+            np.bincount(self.last_R + 1, near_R * ended_R, len(self.numbers) + 1)[1:].astype(np.float64)
+            for ended_R in (won_R, ~won_R)
+        )
         total = float(weight_R.sum())
         effective = total**2 / max(float((weight_R**2).sum()), 1e-9)
-        return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T, ended_T, total, effective, {})
+        return _Request(
+            cosine_R, self.requests.voters(cosine_R), weight_R, called_T, ended_T, lost_T, total, effective, {}
+        )
 
     def at(
         self,
@@ -318,9 +338,9 @@ class Learned:
         vote = self.requests.vote(request.voters, situation.past, situation.numbers)
         if place is None:
             seen = _Seen.of({}, {}, {}, vote)
-            return Findings(
-                seen.by_both, seen.share, vote, *self._ranked(seen, request, situation, allowed, witness or {})
-            )
+            ranked = self._ranked(seen, request, situation, allowed, witness or {})
+            ended = self._of_like_requests(situation, place)[1]
+            return Findings(seen.by_both, seen.share, vote, *ranked, ended=ended)
         facts = situation.facts
         true_UF = place.answers(facts)
         group_N = self._cases(place, known=self.chance.known(vote.likeness) >= KNOWN)
@@ -358,7 +378,7 @@ class Learned:
             ceiling=self.ceiling,
         )
 
-    def _of_like_requests(self, situation: Situation, place: PlaceEvidence) -> tuple[float, Ended]:
+    def _of_like_requests(self, situation: Situation, place: PlaceEvidence | None) -> tuple[float, Ended]:
         """`Findings.came` and `Findings.ended`; 1 and none where nothing is known of the request."""
         last, request = situation.place.tool, self._request(situation.wish)
         if not situation.wish or not self.support[last]:
@@ -370,8 +390,18 @@ class Learned:
         if situation.place.failed or user_spoke or not ended:
             return came, Ended()
         # Of many decisions at a place some are left out.
-        went_on = float(np.add.reduce(request.weight_R.take(place.run_N))) * place.seen / len(place.run_N)
-        return came, Ended(ended / (ended + went_on), self._ended[self.numbers[last]])
+        went_on = 0.0
+        if place is not None:
+            went_on = float(np.add.reduce(request.weight_R.take(place.run_N))) * place.seen / len(place.run_N)
+        came_here = float(ended) + went_on
+        usual = np.flatnonzero(request.called_T >= USUALLY * request.called_T[self.numbers[last]]).tolist()
+        return came, Ended(
+            float(ended) / came_here,
+            request.effective * came_here / request.total,
+            float(ended) / float(ended + request.lost_T[self.numbers[last]]),
+            self._ended[self.numbers[last]],
+            {self.numbers[tool] for tool in situation.past}.issuperset(usual),
+        )
 
     def _came(self, tool: ToolName, request: _Request) -> float:
         of_all = self.support[tool] / np.count_nonzero(self.requests.won_R)

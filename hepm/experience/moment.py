@@ -155,12 +155,11 @@ class Moment:
 
         It may not if it advises a tool that is warned of, retired, unlikely by `suggestions.chances`, less likely than
         what it warns of, or called already; if it warns of a tool that is suggested before any that it advises; if it
-        advises none of the tools that the default policy names, or any where it says that nothing is left to call; or
-        if it is about tools that the agent lacks.
+        advises none of the tools that the default policy names; or if it is about tools that the agent lacks.
         """
         better, worse = self.advice_of(lesson)
         chances = suggestions.chances
-        if (better and (suggestions.done or better <= self._called)) or not self.applies(lesson):
+        if (better and better <= self._called) or not self.applies(lesson):
             return False
         if not better.isdisjoint(warning.tool for warning in suggestions.warnings):
             return False

@@ -342,6 +342,8 @@ def render(
     ]
     stable = tuple(_fitting(notes, budget // 2 - _FRAME_TOKENS))
     room = budget - estimate_tokens(_block(stable))
+    if lessons:  # one that holds here may ask for more than other runs did
+        suggestions = replace(suggestions, done=0.0)
     hint = suggestions.prompt()
     if estimate_tokens(hint) > room:
         hint = ""

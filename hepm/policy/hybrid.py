@@ -87,7 +87,8 @@ DONE: Final = 0.5
 ENDED: Final = 0.75
 """and of all successful runs with like requests: where fewer ended, a fact may say that this run goes on."""
 DONE_SURELY: Final = 0.9
-"""This share, and the part of the nearest runs' vote that ended here, from which on an agent is told so,"""
+"""This share, if one run more is counted that mostly ended, and the part of the nearest runs' vote that ended here, from
+which on an agent is told so,"""
 FEWEST_ENDED: Final = 8
 """if so many successful runs ended here, whatever their requests."""
 STRAYED: Final = 1 / 3
@@ -161,7 +162,7 @@ def spoken(
         return Spoken(_shares(found.rank), warned, instead)
     silence = _foreseen(found)
     if silence:
-        return Spoken({}, [], done=_surely_done(found) if silence == "done" else 0.0, silence=silence)
+        return Spoken({}, [], done=_surely_done(found, situation, floors), silence=silence)
     avoided = {way.tool for way in warned}
     # What stands out in like situations may be called again.
     again = situation.again - found.counted.keys()
@@ -206,9 +207,7 @@ def _named(
             silence = silence or "failed"
             continue
         likely = _likely(tool, found) * works.get(tool, 1.0)
-        # Agents that weigh know what they called.
-        is_sure = likely >= floors.chance > OF_SURE
-        if tool in situation.again and not is_sure and not _is_repeated(tool, found):
+        if tool in situation.again and not _is_repeated(tool, found):
             silence = silence or "again"
             continue
         # What all runs of the same request did is right, whatever works for others.
@@ -254,16 +253,22 @@ def _foreseen(found: Findings) -> str:
 def _likely(tool: ToolName, found: Findings) -> float:
     """The chance of a tool, which is lower if runs fail after it: in proportion, and of a sure one its odds alone."""
     likely, achieved = found.chance.get(tool, 0.0), _achieved(tool, found)
-    if achieved < FAILING:
+    if achieved < UNFAILED:
         return likely * achieved
     odds = likely / (1 - likely) * achieved**LOWERED
     return max(odds / (1 + odds), likely * achieved)
 
 
-def _surely_done(found: Findings) -> float:
-    """The share of like successful runs that ended here, if nearly all did, and the nearest ones, too; else 0."""
-    share, runs = found.ended
-    if runs < FEWEST_ENDED or min(share, found.vote.share.get(END, 0.0)) < DONE_SURELY:
+def _surely_done(found: Findings, situation: Situation, floors: Floors) -> float:
+    """The share of like successful runs that ended here, if nearly all did, and the nearest ones, too; else 0.
+
+    Not where the user has written between the calls, this run lacks a call of nearly all, or most that ended here failed.
+    """
+    ended = found.ended
+    share = (ended.share * ended.like + ENDED) / (ended.like + 1)
+    if ended.runs < FEWEST_ENDED or min(share, found.vote.share.get(END, 0.0)) < max(DONE_SURELY, floors.chance):
+        return 0.0
+    if situation.wish != situation.words or not ended.complete or ended.succeeded < FAILING:
         return 0.0
     return share
 
@@ -494,7 +499,8 @@ class Hybrid:
         blind = query.state is None or not query.state.facts
         found = evidence.at(situation, blind=blind, allowed=allowed, witness=witness)
         if self._floors.support and situation.place not in evidence.places:
-            return self._nothing(mirror, query, situation, evidence)
+            done = _surely_done(found, situation, self._floors) if query.allows(situation.place.tool) else 0.0
+            return replace(self._nothing(mirror, query, situation, evidence), done=done)
         if self._floors.chance and _says_nothing(situation, query, evidence, found):
             why = "the request is unlike all known ones: no word that says what is wanted is theirs"
             return Suggestions(abstained=why)
@@ -536,8 +542,9 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     if not found.rank and not warnings:
         return nothing_known(answer.mirror, query, floors)
     if not said.named:
-        why = _why_silent(answer, floors)
-        return Suggestions(abstained=why, warnings=warnings, chances=chances, done=said.done)
+        # An agent that asks about some of its tools may have others to call.
+        done = said.done if query.allows(answer.situation.place.tool) else 0.0
+        return Suggestions(abstained=_why_silent(answer, floors), warnings=warnings, chances=chances, done=done)
     places = list(said.named.items())[: query.k]
     # What a fork says is what came of the way, and no share of hints.
     states = bool(floors.chance) and not said.fork

@@ -110,11 +110,6 @@ def test_a_lesson_that_advises_none_of_the_tools_that_the_default_policy_names_i
     assert stands(advises("a", 9), suggested("b")), "the papers' policies know no failures"
 
 
-def test_a_lesson_that_advises_a_call_is_left_out_where_nothing_is_left_to_call() -> None:
-    assert not stands(advises("a", 900), Suggestions(done=0.97))
-    assert stands(warns("a", 9), Suggestions(done=0.97))
-
-
 def test_a_lesson_that_advises_a_retired_tool_is_left_out_and_a_warning_of_it_is_not() -> None:
     here = Moment(HERE, ToolNames(retired=frozenset("a")))
     assert not stands(advises("a", 9), suggested("b"), here)

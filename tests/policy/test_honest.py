@@ -40,7 +40,7 @@ def told_apart(number: int) -> list[Trajectory]:
     return runs_of(number, "read", won=40, kind="letter")
 
 
-@pytest.mark.parametrize(("lost", "named"), [(2, ["mend"]), (26, ["mend"]), (70, [])])
+@pytest.mark.parametrize(("lost", "named"), [(2, ["mend"]), (26, [])])
 def test_a_call_after_which_many_runs_fail_for_no_known_reason_is_not_named(
     tmp_path: Path, lost: int, named: Sequence[str]
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_call_after_which_many_runs_fail_for_no_known_reason_is_not_named(
 def test_failures_that_a_later_mistake_explains_do_not_silence_the_call_before(tmp_path: Path, explained: bool) -> None:
     runs = told_apart(500)
     for n in range(60):
-        slips = Random(n).random() < 0.7
+        slips = Random(n).random() < 0.5
         last = "drop" if slips and explained else "pack"
         steps = (("look", {"kind": "item"}), ("mend", "done"), (last, "done"), ("close", "done"))
         runs.append(told(f"mend {n}", *steps, success=not slips, goal=wish(n)))

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from hepm import FailedWay, Memory, Suggestions, Trajectory, from_messages
+from hepm.experience.lessons import Principle, Triple
+from hepm.experience.moment import LessonLine
+from hepm.experience.prompt import lesson_item, render
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.transitions import without_hints
 from hepm.memory.guard import SILENT, at_level
@@ -144,21 +147,47 @@ def test_where_most_runs_with_such_a_request_ended_nothing_is_named(desks: Memor
     assert found.abstained == "runs like this one were done here"
 
 
-def test_an_agent_is_told_where_nearly_all_runs_with_such_a_request_ended(desks: Memory) -> None:
-    found = desks.suggest(messages=desk(101, "get_order", "refund", "close"))
-    assert found.done > 0.9
+def refund_desk(folder: Path, *, went_on: int = 0, failed: int = 0, runs: int = 60) -> Memory:
+    """Refunds, after some of which a mail was sent; more that failed; and deliveries that are tracked."""
+    memory = Memory.open(folder)
+    for number in range(runs + failed):
+        called = ("get_order", "refund", "mail") if number < went_on else ("get_order", "refund")
+        messages = refunded(WORDS[number % 14], *called)
+        memory.ingest(from_messages(messages, id=f"refunded {number}", success=number < runs))
+        memory.ingest(from_messages(tracked(WORDS[number % 14]), id=f"tracked {number}", success=True))
+    return memory
+
+
+@pytest.mark.parametrize("went_on", [0, 1])
+def test_an_agent_is_told_where_nearly_all_runs_with_such_a_request_ended(tmp_path: Path, went_on: int) -> None:
+    with refund_desk(tmp_path, went_on=went_on) as memory:
+        found = memory.suggest(messages=refunded("velvet", "get_order", "refund"))
+        assert found.done > 0.93
+        assert not memory.suggest(messages=refunded("velvet", "get_order", "refund"), tools=["mail"]).done
     assert found.prompt().startswith(DONE_HINT)
     assert without_hints(f"thanks\n{found.prompt()}") == "thanks"
     assert not at_level(SILENT, found).prompt()
 
 
-def test_an_agent_is_not_told_that_it_is_done_where_some_runs_went_on(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "runs.hepm") as memory:
-        for number in range(60):
-            calls = ("get_order", "refund", "mail") if number % 6 == 0 else ("get_order", "refund")
-            memory.ingest(from_messages(refunded(WORDS[number % 14], *calls), id=f"run {number}", success=True))
-        found = memory.suggest(messages=refunded("velvet", "get_order", "refund"))
-    assert (found.abstained, found.done) == ("runs like this one were done here", 0.0)
+def test_an_agent_is_not_told_that_it_is_done_where_some_runs_went_on_or_most_failed(tmp_path: Path) -> None:
+    for about in ({"went_on": 8}, {"failed": 120}, {"runs": 6}):
+        with refund_desk(tmp_path / str(about), **about) as memory:
+            assert not memory.suggest(messages=refunded("velvet", "get_order", "refund")).prompt()
+
+
+def test_an_agent_is_not_told_that_it_is_done_without_a_usual_call_or_after_a_new_wish(tmp_path: Path) -> None:
+    with refund_desk(tmp_path, went_on=1) as memory:
+        assert not memory.suggest(messages=refunded("velvet", "refund")).done
+        asked_more = [*refunded("velvet", "get_order"), ANSWERED, *refunded("hat", "refund")]
+        assert not memory.suggest(messages=asked_more).done
+
+
+def test_an_agent_is_not_told_that_it_is_done_beside_a_lesson_that_asks_for_more(tmp_path: Path) -> None:
+    lesson = Principle("guiding", "After refund, call mail.", triples=(Triple("refund", "followed_by", "mail"),))
+    item = lesson_item(LessonLine(lesson, "After refund, call mail."))
+    found = Suggestions(done=0.97)
+    assert render([], found).hint
+    assert not render([item], found).hint
 
 
 def test_after_a_result_that_has_nothing_of_the_known_ones_nothing_is_named(tmp_path: Path) -> None:

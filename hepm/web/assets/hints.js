@@ -79,7 +79,7 @@ function outcomeButton(run, success) {
 
 /** The state of a suggestion as a word and a colour; `latest` if the run is under way and had none since. */
 function verdict(hint, latest) {
-  if (!hint.tools.length) return [hint.warned.length ? "warned" : "lessons", ""];
+  if (!hint.tools.length) return [hint.warned.length ? "warned" : hint.lessons ? "lessons" : "done", ""];
   if (hint.usual && hint.followed === true) return ["usual call", ""];
   if (hint.followed === true) return ["followed", "yes"];
   if (hint.followed === false) return ["not followed", "no"];
