@@ -197,14 +197,9 @@ class PlaceEvidence:
 
     def like(self, true_UF: BoolArray) -> tuple[Float32Array, BoolArray]:
         """How like each decision is with these answers: by the forest, and by the small tree; shapes (N,)."""
-        weight_N, small_N = self._like_one(true_UF[0])
-        for true_F in true_UF[1:]:
-            also_N, small_also_N = self._like_one(true_F)
-            weight_N, small_N = weight_N + also_N, small_N | small_also_N
-        return weight_N / np.float32(len(true_UF)), small_N
-
-    def _like_one(self, true_F: BoolArray) -> tuple[Float32Array, BoolArray]:
-        return _same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F)), self.small_N == self.small.path(true_F)[1]
+        forest_UN = [_same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F)) for true_F in true_UF]
+        small_UN = [self.small_N == self.small.path(true_F)[1] for true_F in true_UF]
+        return np.add.reduce(forest_UN) / np.float32(len(true_UF)), np.logical_or.reduce(small_UN)
 
     def like_unseen(self, row: int) -> tuple[Float32Array, BoolArray]:
         """The same of one of the decisions, by the trees that were grown without its family."""
@@ -239,13 +234,12 @@ class PlaceEvidence:
         first_C[:1] = True
         first_C[1:] = (tool_C[1:] != tool_C[:-1]) | (run_C[1:] != run_C[:-1])
         tool_U, row_U = tool_C[first_C], row_C[first_C]
-        tried_K = np.bincount(tool_U, minlength=len(self.tools))
-        won_K = np.bincount(tool_U, self.value_N[row_U] == 1, len(self.tools)).astype(np.intp)
-        cleared_K = np.bincount(tool_U, self.cleared_N[row_U], len(self.tools))
         by_tool: dict[ToolName, Counted] = {}
-        for tool, *counts in zip(self.tools, tried_K.tolist(), won_K.tolist(), cleared_K.tolist(), strict=True):
-            if counts[0]:
-                by_tool[tool] = Counted(*counts)
+        worth_3U = (np.ones(len(row_U)), self.value_N[row_U] == 1, self.cleared_N[row_U])
+        sums_3K = [np.bincount(tool_U, worth_U, len(self.tools)).tolist() for worth_U in worth_3U]
+        for tool, tried, won, cleared in zip(self.tools, *sums_3K, strict=True):
+            if tried:
+                by_tool[tool] = Counted(int(tried), int(won), cleared)
         return by_tool
 
     @cached_property
@@ -435,8 +429,9 @@ def _grow_forest(true_NF: BoolArray, label_N: Labels, labels: int, drawn_NT: NDA
     random = np.random.default_rng(0)
     node_R, row_R = np.nonzero(drawn_NT.T)
     weight_R = drawn_NT.T[node_R, row_R].astype(np.float64)
-    test_M = [np.full(TREES, -1, dtype=np.int32)]
-    after_M2 = [np.full((TREES, 2), -1, dtype=np.int32)]
+    most = TREES + 2 * len(row_R)  # a split leaves decisions on both sides
+    test_M = np.full(most, -1, dtype=np.int32)
+    after_M2 = np.full((most, 2), -1, dtype=np.int32)
     count = TREES
     for _ in range(min(DEEPEST, tests)):  # no path asks a test twice
         open_J, here_R = np.unique(node_R, return_inverse=True)
@@ -450,20 +445,14 @@ def _grow_forest(true_NF: BoolArray, label_N: Labels, labels: int, drawn_NT: NDA
         tried_JS = random.integers(0, tests, (len(open_J), min(TRIED, tests)))
         best_J = _best_splits(true_NF, label_N, tried_JS, here_R, row_R, weight_R, total_JC[mixed_J])
         split_J = best_J >= 0
-        after_J = np.full(len(open_J), -1, dtype=np.int32)
-        after_J[split_J] = count + 2 * np.arange(np.count_nonzero(split_J))
-        # All nodes of this level lie in the last part.
-        start = count - len(test_M[-1])
-        test_M[-1][open_J - start] = best_J
-        after_M2[-1][open_J - start] = np.column_stack([after_J, np.where(split_J, after_J + 1, -1)])
-        added = 2 * int(np.count_nonzero(split_J))
-        test_M.append(np.full(added, -1, dtype=np.int32))
-        after_M2.append(np.full((added, 2), -1, dtype=np.int32))
-        count += added
+        after_J = count + 2 * np.cumsum(split_J) - 2
+        test_M[open_J] = best_J
+        after_M2[open_J[split_J]] = after_J[split_J, None] + [0, 1]
+        count += 2 * int(np.count_nonzero(split_J))
         kept_R = split_J[here_R]
         row_R, weight_R, here_R = row_R[kept_R], weight_R[kept_R], here_R[kept_R]
         node_R = after_J[here_R] + true_NF[row_R, best_J[here_R]]
-    return Nodes(np.concatenate(test_M), np.concatenate(after_M2))
+    return Nodes(test_M[:count].copy(), after_M2[:count].copy())
 
 
 def _best_splits(
