@@ -29,8 +29,6 @@ MOST_DETOURS: Final = 2
 """Calls that a run may make before the one that was named, so that the hint was right all the same."""
 RARE: Final = 0.2
 """Share of what worked here that a call has, below which it is a detour: a step that most make is none."""
-_USUAL: Final = 0.95  # of requests of other tasks that are less alike than what counts as known
-_SURE: Final = 0.99  # the same of those that are known for sure
 _PRIOR: Final = 2.0  # weight of the distance to the shipped weights
 _LEAST: Final = 0.01  # shares are cut here, so that their log-odds are finite
 _FEWEST_ROWS: Final = 20
@@ -150,7 +148,7 @@ class Chance:
         """
         if len(after) + len(first) < _FEWEST_ROWS:
             return cls()
-        usual, sure = np.quantile(likeness, [_USUAL, _SURE]).tolist()
+        usual, sure = np.quantile(likeness, [0.95, 0.99]).tolist()
         unfitted = cls(SHIPPED, SHIPPED, usual, sure, measured)
         return replace(unfitted, weights=unfitted._fitted(after), first=unfitted._fitted(first))
 

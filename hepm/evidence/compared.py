@@ -17,12 +17,9 @@ from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, cost_of_test, 
 from hepm.graph.rows import Float32Array
 from hepm.types import DATE, NOW
 
-_MOST_NUMBERS: Final = 40  # of one place: those that are known before most decisions
-_FEWEST_VALUES: Final = 3  # of a number: one with fewer is compared as well by a limit
 # By how much a time is after another: as rules of trades say it.
 _DAYS: Final = (0.0, 1 / 24, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 21.0, 30.0, 45.0, 60.0, 90.0, 180.0, 365.0)
 _MOST_TESTS: Final = 5
-_MORE: Final = 1.0  # nats by which a comparison's gain exceeds that of a limit of one of the two
 
 
 def with_comparisons(
@@ -65,13 +62,14 @@ def _chosen(columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: i
         if gain < cost or len(pairs) == _MOST_TESTS:
             return
         pair = frozenset(test.names)
-        if pair not in pairs and gain >= _MORE + _alone(test.names, columns, label_N):
+        # A limit of one of the two says the same in fewer words, unless it gains a nat less.
+        if pair not in pairs and gain >= 1 + _alone(test.names, columns, label_N):
             pairs.add(pair)
             yield test
 
 
 def _numbers(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -> dict[FactName, int]:
-    """The numbers that are known before most decisions.
+    """The numbers that are known before most decisions, at most 40.
 
     What has most values comes first: a sum is compared with the limit, not the limit with the sum.
     """
@@ -80,14 +78,15 @@ def _numbers(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -
     by_known: list[int] = np.argsort(-known_F, kind="stable").tolist()
     for number in by_known:
         name = known.names[number]
-        if known_F[number] < 2 * fewest or len(numbers) == _MOST_NUMBERS:
+        if known_F[number] < 2 * fewest or len(numbers) == 40:
             break
         # Of what the user says the largest number is compared, of calls none.
         comparable = not name.source.startswith("<") or name.fact == "#" or name.source == NOW
         if name.presence or not (comparable and keep(FactTest(*name, 0))):
             continue
         distinct = len(np.unique(known.value_E[known.fact_E == number]))
-        if name.source == NOW or distinct >= _FEWEST_VALUES:
+        # One with fewer values is compared as well by a limit.
+        if name.source == NOW or distinct >= 3:
             numbers.append((distinct, name, number))
     return {name: number for _, name, number in sorted(numbers, key=lambda one: -one[0])}
 

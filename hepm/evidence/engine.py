@@ -48,13 +48,6 @@ _SHARE, _NAMED, _REMAINING, _CALLED, _TIMES = 1.1, 2.5, 0.4, -0.6, 0.95
 _FLOOR: Final = 0.01  # of shares in logarithms
 _SMALL: Final = 0.5
 """Part of what is known of ways that the small tree has; the rest is the forest's."""
-_SMALL_TEMPERATURE: Final = 0.5  # of the likeness of requests within a leaf of it
-_SPREAD: Final = 0.3  # decisions that all others of a place count together for, where requests are compared
-_FITS: Final = 0.15  # mean weight of votes, from which on they count fully
-_UNFIT: Final = 0.05  # weight of a vote for a tool that never worked in such situations
-_LEAST: Final = 0.05  # decisions below which nothing is said of a tool
-_MOST_ASKED: Final = 64  # requests that are kept, of sessions that run at once
-_RUNS_BEHIND: Final = 20  # whose ids are told of what was counted
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z0-9]{2,}")
 _STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" and "refunding"
@@ -283,7 +276,7 @@ class Learned:
         known = self._asked.get(words)
         if known is None:
             known = self._weighed(self.requests.cosines(words))
-            if len(self._asked) >= _MOST_ASKED:
+            if len(self._asked) >= 64:  # sessions that run at once
                 self._asked.clear()
             self._asked[words] = known
         return known
@@ -389,7 +382,7 @@ class Learned:
         called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N == 1) == won)
         # Decisions are in the order of their runs, of which one may have made several.
         latest: groupby[int, int] = groupby(place.run_N[called_N & found.leaf_N][::-1])
-        return tuple([self.requests.runs[number].id for number, _ in islice(latest, _RUNS_BEHIND)])
+        return tuple([self.requests.runs[number].id for number, _ in islice(latest, 20)])
 
     def held_out(
         self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool
@@ -432,7 +425,8 @@ class Learned:
             matched_N += same_N
         like_N = like.cosine_N + PER_CALL * matched_N
         near_N = np.exp((like_N - max(np.maximum.reduce(like_N), -9.0)) / TEMPERATURE) * (like.cosine_N >= 0)
-        asked_N = (tree_N + np.float32(_SPREAD / len(like_N))) * near_N
+        # Where requests are compared, all decisions of the place count, together as .3 of one.
+        asked_N = (tree_N + np.float32(0.3 / len(like_N))) * near_N
         weight_XN = np.array([tree_N, asked_N, both_N], dtype=np.float32)
         ways, asked, by_both = counted(place, weight_XN, self.base, like.group_N)
         return _Seen.of(ways, asked, by_both, vote)
@@ -568,7 +562,8 @@ def _both(like: _Like) -> Float32Array:
     weight_N = like.forest_N / max(float(like.forest_N.sum()), 1e-9)
     leaf = np.flatnonzero(like.small_N)
     if len(leaf):
-        near = np.exp((like.cosine_N[leaf] - like.cosine_N[leaf].max()) / _SMALL_TEMPERATURE)
+        # Within a leaf the likeness of requests says less than elsewhere: a higher temperature.
+        near = np.exp((like.cosine_N[leaf] - like.cosine_N[leaf].max()) / 0.5)
         weight_N *= 1 - _SMALL
         weight_N[leaf] += _SMALL * near / near.sum()
     return weight_N
@@ -593,7 +588,7 @@ def counted(
     for sums_3K in place.outcomes(weight_XN * np.array(scales, dtype=np.float32)[:, None]):
         ways: dict[ToolName, Way] = {}
         for tool, worked, failed, cleared in zip(place.tools, *sums_3K.tolist(), strict=True):
-            if worked + failed > _LEAST:
+            if worked + failed > 0.05:  # of less nothing is said
                 ways[tool] = Way(tool, worked, failed, cleared, base)
         found.append(ways)
     return found
@@ -609,16 +604,17 @@ def _best_in_leaf(place: PlaceEvidence, true_F: BoolArray) -> ToolName:
 def fitting(vote: NearestVote, share: Scores) -> Scores:
     """The shares of a vote, counted as far as what the nearest runs did works in such situations.
 
-    Runs of one request part where a result decides: a vote for the other way is no evidence here.
+    Runs of one request part where a result decides: a vote for the other way is no evidence here. Votes count fully
+    from a mean weight of .15 on; one for a tool that never worked in such situations has .05.
     """
     fits: dict[ToolName, float] = {}
     total = 0.0
     for tool, part in vote.share.items():
         if tool != END:
             total += part
-            fits[tool] = part * (share.get(tool, 0.0) + _UNFIT)
+            fits[tool] = part * (share.get(tool, 0.0) + 0.05)
     fitting_part = max(sum(fits.values()), 1e-9)
-    scale = total / fitting_part * min(fitting_part / (_FITS * max(total, 1e-9)), 1.0)
+    scale = total / fitting_part * min(fitting_part / (0.15 * max(total, 1e-9)), 1.0)
     return {tool: part * scale for tool, part in fits.items()}
 
 

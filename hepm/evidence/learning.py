@@ -22,8 +22,6 @@ from hepm.types import ToolName
 
 FAMILIES: Final = 8
 """Families of a memory, from which on each is one case to a new request, however many runs it has."""
-_FEWEST_OF_KIND: Final = 3  # runs of a family whose requests are compared
-_PER_FAMILY: Final = 5  # decisions of one family that count fully
 MOST_DECISIONS: Final = 1_000
 """Of one place that are learned from, half of them the latest."""
 
@@ -89,7 +87,8 @@ def set_cases(runs: Sequence[LabelledRun]) -> None:
         runs_of[run.family].append(run)
     for family, of_family in runs_of.items():
         requests = {numbers_of(run.request) for run in of_family}
-        is_kind = len(runs_of) < FAMILIES or 2 * len(requests) > len(of_family) >= _FEWEST_OF_KIND
+        # Of fewer than three requests it cannot be said whether they differ.
+        is_kind = len(runs_of) < FAMILIES or 2 * len(requests) > len(of_family) >= 3
         for run in of_family:
             run.case = run.id if is_kind else family
 
@@ -107,7 +106,7 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
     likeness: list[float] = []
     for decision in asked:
         place, case, first = evidence.places[decision.place], decision.run.case, not decision.at
-        weight = min(1.0, _PER_FAMILY / per_family[case, first])
+        weight = min(1.0, 5 / per_family[case, first])  # a family counts as five decisions at most
         for known in (False, True):
             if known and runs_of[case] < 2:
                 continue

@@ -57,15 +57,8 @@ COMPARED: Final = 4
 """Last calls that are compared."""
 _FEWEST_IN_LEAF: Final = 2
 _FEWEST_IN_SMALL: Final = 3
-_FEWEST_DRAWN: Final = 6  # decisions below which a tree is grown from all
-_SHARE: Final = 150  # of n decisions, a test is true and false of at least n / 150
-FEWEST_USUAL: Final = 5
-"""Runs by which the best call of a place is known."""
-RARE_LABEL: Final = 3
-"""Decisions with one label, below which it is put together with others."""
 # How often a family is drawn for a tree, by the cumulative probabilities of a Poisson distribution with mean 1.
 _DRAWS: Final = np.array([0.3679, 0.7358, 0.9197, 0.9810])
-_MOST_COUNTS: Final = 4_000_000  # counts held at once while trees grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,10 +247,13 @@ class PlaceEvidence:
 
     @cached_property
     def usual(self) -> float:
-        """What the best call in any leaf of the small tree achieves, by its lower bound; if all are rare, the mean."""
+        """What the best call in any leaf of the small tree achieves, by its lower bound.
+
+        Five runs must have made it; if none has so many, the mean of all.
+        """
         base = float(self.cleared_N.mean())
         known = (counted for ways in self.by_leaf.values() for counted in ways.values())
-        return max((counted.bounds(base)[0] for counted in known if counted.tried >= FEWEST_USUAL), default=base)
+        return max((counted.bounds(base)[0] for counted in known if counted.tried >= 5), default=base)
 
     def prepare(self) -> None:
         """Compute what the first request at this place would wait for."""
@@ -325,7 +321,7 @@ def grow(
     families, family_N = np.unique([decision.run.case for decision in decisions], return_inverse=True)
     label_N = 2 * called_NK.argmax(axis=1) + won_N  # by the first of the tools
     instance_N = np.unique([decision.run.instance for decision in decisions], return_inverse=True)[1]
-    fewest = max(2, len(decisions) // _SHARE)
+    fewest = max(2, len(decisions) // 150)  # of which a test is true, and false
     last = RESULTS_OF + decisions[0].place.tool
 
     def is_of_place(test: FactTest) -> bool:
@@ -340,7 +336,8 @@ def grow(
     parts = grow_small(found.true_NF, label_N).rows_of_leaves(found.true_NF)
     found = with_comparisons(found, known, label_N, instance_N, fewest=2, keep=is_of_place, parts=parts)
     drawn_NT = _drawn(families.tolist())[family_N]
-    drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
+    # A tree of which few are drawn is grown from all.
+    drawn_NT[:, drawn_NT.sum(axis=0) < min(6, len(decisions))] = 1
     forest = _grow_forest(found.true_NF, label_N, 2 * len(tools), drawn_NT)
     small = grow_small(found.true_NF, label_N)
     return PlaceEvidence(
@@ -411,8 +408,8 @@ def _paying_test(true_NF: BoolArray, label_N: Labels) -> int:
     labels, label_N, count_C = np.unique(label_N, return_inverse=True, return_counts=True)
     if not tests or len(labels) < 2:
         return -1
-    # Rare labels of a kind count as one: they end in lost, or in won.
-    merged_C = np.where(count_C < RARE_LABEL, -1 - labels % 2, labels)
+    # Labels of one or two rows count as one of their kind: they end in lost, or in won.
+    merged_C = np.where(count_C < 3, -1 - labels % 2, labels)
     merged_N = merged_C[label_N]
     yes_F = true_NF.sum(axis=0)
     gain_F = gains(true_NF, merged_N)
@@ -474,7 +471,7 @@ def _best_splits(
     tried, labels = tried_JS.shape[1], total_JC.shape[1]
     order_R = np.argsort(here_R, kind="stable")
     here_R, row_R, weight_R = here_R[order_R], row_R[order_R], weight_R[order_R]
-    at_once = max(_MOST_COUNTS // (tried * labels), 1)
+    at_once = max(4_000_000 // (tried * labels), 1)  # so many counts are held at once
     for start in range(0, len(tried_JS), at_once):
         tried_PS, total_PC = tried_JS[start : start + at_once], total_JC[start : start + at_once]
         part = slice(*np.searchsorted(here_R, [start, start + len(tried_PS)]).tolist())

@@ -37,8 +37,6 @@ from hepm.types import (
 if TYPE_CHECKING:
     from hepm.policy.query import TrainedRanker
 
-RANKER: Final = 0.2
-"""Weight of the log-chances of a trained ranker, chosen by benchmarks/rank.py."""
 CHECKED: Final = 0.1
 """Chance from which on it is looked up whether a tool has begun to fail."""
 FEWEST_FAILED: Final = 1.0
@@ -86,14 +84,8 @@ DONE: Final = 0.5
 """Share of the nearest runs' vote that ended here, from which on nothing is named,"""
 ENDED: Final = 0.75
 """and of all successful runs with like requests: where fewer ended, a fact may say that this run goes on."""
-DONE_SURELY: Final = 0.9
-"""This share, and the part of the nearest runs' vote that ended here, from which on an agent is told so,"""
-FEWEST_ENDED: Final = 8
-"""if so many successful runs ended here, whatever their requests."""
 STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
-LOWERED: Final = 3.0
-"""The power of what a way achieves, by which the odds of its chance are lower: most failures are of later calls."""
 REACHED: Final = 0.9
 """Part of `Findings.ceiling`: a way after which fewer runs succeed has a lower chance."""
 MOSTLY: Final = 0.8
@@ -107,16 +99,9 @@ SOMETIMES: Final = 0.15
 nothing known says so."""
 SOME: Final = 0.125
 """Successes with another way, as a part of those with a tool, from which on it is no mere detour."""
-FEWEST_KNOWN: Final = 3.0
-"""Effective decisions that all failed, from which on no way is known to work."""
-SAME_WORDS: Final = 0.7
-"""Likeness of a known request that says as little of what is wanted: "please help"."""
 MOST_WARNINGS: Final = 3
-_LIKE: Final = 0.5  # share of the nearest runs' vote
 _NEVER: Final = 0.5  # decisions that worked, below which nothing is known to work
-_MOST_CONDITIONS: Final = 3  # in a reason, the last ones
 _SPLIT: Final = 2  # ways that are named where runs differ
-_ROUNDING: Final = 1e-6  # by which equal likenesses may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +168,7 @@ def _tried(found: Findings) -> list[Way]:
     # Nothing is known to work in such situations: what like requests did here in others is the best there is.
     tried = {way.tool for way in ways}
     for tool, way in found.wider.items():
-        if tool not in tried and found.vote.share.get(tool, 0.0) >= _LIKE:
+        if tool not in tried and found.vote.share.get(tool, 0.0) >= 0.5:
             ways.append(way)
     return ways
 
@@ -256,14 +241,17 @@ def _likely(tool: ToolName, found: Findings) -> float:
     likely, achieved = found.chance.get(tool, 0.0), _achieved(tool, found)
     if achieved < FAILING:
         return likely * achieved
-    odds = likely / (1 - likely) * achieved**LOWERED
+    odds = likely / (1 - likely) * achieved**3  # most failures are of later calls
     return max(odds / (1 + odds), likely * achieved)
 
 
 def _surely_done(found: Findings) -> float:
-    """The share of like successful runs that ended here, if nearly all did, and the nearest ones, too; else 0."""
+    """The share of like successful runs that ended here, if nearly all did, and the nearest ones, too; else 0.
+
+    Eight successful runs must have ended here, whatever their requests.
+    """
     share, runs = found.ended
-    if runs < FEWEST_ENDED or min(share, found.vote.share.get(END, 0.0)) < DONE_SURELY:
+    if runs < 8 or min(share, found.vote.share.get(END, 0.0)) < 0.9:
         return 0.0
     return share
 
@@ -424,7 +412,8 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
 def _is_sure(tool: ToolName, found: Findings, chance: Chance) -> bool:
     """Whether the request is known for sure, and nearly all runs of it called a tool."""
     vote = found.vote
-    if not (ALIKE <= vote.known > chance.sure + _ROUNDING and vote.share.get(tool, 0.0) >= ALIKE):
+    # Rounding must not decide.
+    if not (ALIKE <= vote.known > chance.sure + 1e-6 and vote.share.get(tool, 0.0) >= ALIKE):
         return False
     return found.share.get(tool, 0.0) >= FITTING and _achieved(tool, found) >= MOSTLY
 
@@ -508,7 +497,8 @@ class Hybrid:
         if self._ranker is None or query.vector is None or not tools:
             return {}
         chances = self._ranker.log_chances(mirror, query, tools)
-        return {tool: RANKER * likely for tool, likely in zip(tools, chances.tolist(), strict=True)}
+        # A weight chosen by benchmarks/rank.py.
+        return {tool: 0.2 * likely for tool, likely in zip(tools, chances.tolist(), strict=True)}
 
     def _nothing(self, mirror: NamespaceMirror, query: Query, situation: Situation, evidence: Learned) -> Suggestions:
         if situation.place.failed and any(place.tool == situation.place.tool for place in evidence.places):
@@ -518,7 +508,8 @@ class Hybrid:
 
 def _says_nothing(situation: Situation, query: Query, evidence: Learned, found: Findings) -> bool:
     """Whether a first message has no word of what any known request wants, and is in the words of none."""
-    if situation.place.tool != START or query.state is None or found.vote.likeness >= SAME_WORDS:
+    # A known request may say as little of what is wanted: "please help".
+    if situation.place.tool != START or query.state is None or found.vote.likeness >= 0.7:
         return False
     wanted = set(content_words(said_text(query.state)).split())
     return not evidence.requests.knows(wanted)
@@ -554,7 +545,7 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
 def _all_failed(ways: Sequence[Way]) -> bool:
     failed = sum(way.failed for way in ways)
     worked = sum(way.worked for way in ways)
-    return failed >= FEWEST_KNOWN and worked * 10 <= failed
+    return failed >= 3 and worked * 10 <= failed
 
 
 def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
@@ -688,7 +679,7 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
                 readable.append(test.sentence(facts))
         reason = ", ".join(outcomes)
         if readable:
-            reason = f"{' and '.join(dict.fromkeys(readable[-_MOST_CONDITIONS:]))} ({reason})"
+            reason = f"{' and '.join(dict.fromkeys(readable[-3:]))} ({reason})"
         reasons.append(reason)
     vote = found.vote.share.get(tool, 0.0)
     if vote >= REPEATED and found.vote.likeness >= ALIKE:
