@@ -165,9 +165,6 @@ class Chance:
         return tuple(fitted.tolist())
 
 
-SHIPPED_CHANCE: Final = Chance()
-
-
 def is_right(decision: Decision, tool: ToolName, share: Scores) -> bool:
     """Whether a hint was right: the run called the tool next, or after no more than rare detours.
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hepm.evidence.chance import SHIPPED_CHANCE, Chance, HeldOut, Signs
+from hepm.evidence.chance import Chance, HeldOut, Signs
 from hepm.evidence.decisions import (
     SINCE,
     BoolArray,
@@ -75,7 +75,7 @@ class Findings:
         by_user: Whether other ways work best for other users, and who the user is is not known.
         counted: Of each tool, the decisions in that leaf.
         leaf_N: Which decisions of the place are in it.
-        place: All decisions at this place.
+        place: All decisions at this place; `usual` is what the best call achieves there, 0 where that is not known.
         base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
             ones: 1 where no difference is known. What the user wrote last after a call is the request.
@@ -95,6 +95,7 @@ class Findings:
     counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
     leaf_N: BoolArray | bool = False
     place: PlaceEvidence | None = None
+    usual: float = 0.0
     base: float = 0.0
     came: float = 1.0
     ended: Ended = Ended()
@@ -244,7 +245,7 @@ class Learned:
     called_3P: IndexArray
     last_R: IndexArray
     stems: Mapping[ToolName, frozenset[str]]
-    chance: Chance = SHIPPED_CHANCE
+    chance: Chance = Chance()
     whole: bool = True
     callers: _Callers = field(default_factory=_Callers)
 
@@ -292,18 +293,13 @@ class Learned:
         return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T, ended_T, total, effective, {})
 
     def at(
-        self,
-        situation: Situation,
-        *,
-        blind: bool = False,
-        allowed: AbstractSet[ToolName] | None = None,
-        witness: Scores | None = None,
+        self, situation: Situation, *, blind: bool, allowed: AbstractSet[ToolName], witness: Scores
     ) -> Findings:
         """What is known in a situation.
 
         Args:
             blind: Whether nothing of it is known but the calls: then all decisions of the place are like it.
-            allowed: Tools that may be called; None for all.
+            allowed: Tools that may be called, of those that successful runs called.
             witness: Log-odds that something else adds for a tool.
         """
         place = self.places.get(situation.place)
@@ -311,12 +307,12 @@ class Learned:
         vote = self.requests.vote(request.voters, situation.past, situation.numbers)
         if place is None:
             seen = _Seen.of({}, {}, {}, vote)
-            return Findings(
-                seen.by_both, seen.share, vote, *self._ranked(seen, request, situation, allowed, witness or {})
-            )
+            return Findings({}, {}, vote, *self._ranked(seen, request, situation, allowed, witness))
         facts = situation.facts
         true_UF = place.answers(facts)
-        group_N = self._cases(place, known=self.chance.known(vote.likeness) >= KNOWN)
+        group_N = None
+        if self.chance.known(vote.likeness) < KNOWN:
+            group_N = self._cases(place)
         forest_N, small_N = place.like(true_UF)
         asked, leaf = place.small.path(true_UF[-1])
         conditions = tuple([place.questions.tests[test] for test in asked])
@@ -332,7 +328,7 @@ class Learned:
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
         came, ended = self._of_like_requests(situation, place)
         seen = self._seen(like, situation.past, vote)
-        rank, chance = self._ranked(seen, request, situation, allowed, witness or {})
+        rank, chance = self._ranked(seen, request, situation, allowed, witness)
         return Findings(
             seen.by_both,
             seen.share,
@@ -344,6 +340,7 @@ class Learned:
             counted=of_leaf,
             leaf_N=small_N,
             place=place,
+            usual=place.usual,
             base=self.base,
             came=came,
             ended=ended,
@@ -398,18 +395,13 @@ class Learned:
         vote = requests.vote(requests.voters(cosine_R), past, requests.runs[run].numbers)
         forest_N, small_N = place.like_unseen(row)
         left_N = left_R[place.run_N]
-        group_N = self._cases(place, known=known)
+        group_N = None if known else self._cases(place)
         like = _Like(place, forest_N * left_N, small_N & left_N, cosine_R[place.run_N], group_N)
         seen = self._seen(like, past, vote)
         return HeldOut(seen.signs(sorted(seen.likely() - {END}), again, {}), seen.share, vote.likeness)
 
-    def _cases(self, place: PlaceEvidence, *, known: bool) -> IndexArray | None:
-        """The numbers of the cases that a place's decisions are of: to a new request all runs of one task are one.
-
-        None if each is one.
-        """
-        if known:
-            return None
+    def _cases(self, place: PlaceEvidence) -> IndexArray:
+        """The numbers of the cases that a place's decisions are of: to a new request all runs of one task are one."""
         return self.requests.family_R[place.run_N]
 
     def _seen(self, like: _Like, past: Sequence[ToolName], vote: NearestVote) -> _Seen:
@@ -436,7 +428,7 @@ class Learned:
         seen: _Seen,
         request: _Request,
         situation: Situation,
-        allowed: AbstractSet[ToolName] | None,
+        allowed: AbstractSet[ToolName],
         witness: Scores,
     ) -> tuple[Scores, Scores]:
         """The rank and the chances."""
@@ -456,15 +448,12 @@ class Learned:
         signs = seen.signs((tool for tool in rank if tool in likely), situation.again, named)
         return rank, self.chance.of(signs, first=not situation.past)
 
-    def _compared(self, seen: _Seen, allowed: AbstractSet[ToolName] | None) -> list[ToolName]:
-        """The tools to rank: available ones that successful runs called."""
-        known = self.support.keys()
-        if allowed is not None:
-            known = known & allowed
-        if len(known) <= MOST_COMPARED:
-            return sorted(known)
-        here = (seen.share.keys() | seen.by_request.keys() | seen.vote.share.keys()) & known
-        others = (tool for tool in self._by_support if tool in known and tool not in here)
+    def _compared(self, seen: _Seen, allowed: AbstractSet[ToolName]) -> list[ToolName]:
+        """The tools to rank."""
+        if len(allowed) <= MOST_COMPARED:
+            return sorted(allowed)
+        here = (seen.share.keys() | seen.by_request.keys() | seen.vote.share.keys()) & allowed
+        others = (tool for tool in self._by_support if tool in allowed and tool not in here)
         return sorted([*here, *islice(others, max(MOST_COMPARED - len(here), 0))])
 
     def _plain(

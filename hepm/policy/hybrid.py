@@ -271,9 +271,9 @@ def _achieved(tool: ToolName, found: Findings) -> float:
 def _reach(tool: ToolName, found: Findings) -> float:
     """The most that a tool may achieve under these conditions, as a part of what the best one at this place does."""
     counted = found.counted.get(tool)
-    if found.place is None or counted is None or not found.place.usual:
+    if counted is None or not found.usual:
         return 1.0
-    return counted.bounds(found.place.usual)[1] / found.place.usual
+    return counted.bounds(found.usual)[1] / found.usual
 
 
 def _shares(rank: Scores) -> Scores:
@@ -340,11 +340,8 @@ def _fails(tool: ToolName, found: Findings) -> bool:
     # Where all calls fail, the request may be too hard.
     if others.won < FEWEST_COUNTED or counted.bounds(found.base)[1] >= others.bounds(found.base)[0]:
         return False
-    if found.place is None:
-        return False
     # What others explain of a failure speaks for a call here: a warning takes it away from agents.
-    most = bounds(counted.cleared, counted.tried, found.place.usual)[1]
-    return most < FAILING * found.place.usual
+    return bounds(counted.cleared, counted.tried, found.usual)[1] < FAILING * found.usual
 
 
 def _works_at_times(counted: Counted) -> bool:
@@ -445,6 +442,7 @@ class _Answer(NamedTuple):
     found: Findings
     spoken: Spoken
     drifts: Mapping[ToolName, Drift]
+    floors: Floors
 
 
 class Hybrid:
@@ -473,7 +471,9 @@ class Hybrid:
         """At most k tools, surest first, ties by name; with warnings of those that failed from here."""
         situation = Situation.of(query.after, query.history, query.state or StateSummary())
         evidence = live_evidence(mirror).at(situation.place)
-        if self._floors.support and not any(tool in evidence.stems or (tool,) == query.after for tool in query.after):
+        # Of parallel calls one may be known.
+        unknown = len(query.after) > 1 and evidence.stems.keys().isdisjoint(query.after)
+        if self._floors.support and unknown:
             return nothing_known(mirror, query, self._floors)
         allowed = evidence.support.keys() - query.names.retired
         if query.tools is not None:
@@ -490,7 +490,7 @@ class Hybrid:
         drifts = mirror.drifts([tool for tool, likely in found.chance.items() if likely >= CHECKED])
         works = {tool: drift.works for tool, drift in drifts.items()}
         said = spoken(found, situation, evidence.chance, self._floors, allows=query.allows, works=works)
-        return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts), self._floors)
+        return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts, self._floors))
 
     def _witness(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> Scores:
         """Log-odds that a trained ranker adds."""
@@ -515,9 +515,9 @@ def _says_nothing(situation: Situation, query: Query, evidence: Learned, found: 
     return not evidence.requests.knows(wanted)
 
 
-def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
+def _suggestions(answer: _Answer) -> Suggestions:
     """What was found, in words."""
-    query, found, said = answer.query, answer.found, answer.spoken
+    query, found, said, floors = answer.query, answer.found, answer.spoken, answer.floors
     ways = [way for way in found.ways.values() if query.allows(way.tool)]
     chances = _shares(found.rank)
     if floors.support and floors.chance and _all_failed(ways) and said.instead is None:
@@ -527,7 +527,7 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     if not found.rank and not warnings:
         return nothing_known(answer.mirror, query, floors)
     if not said.named:
-        why = _why_silent(answer, floors)
+        why = _why_silent(answer)
         return Suggestions(abstained=why, warnings=warnings, chances=chances, done=said.done)
     places = list(said.named.items())[: query.k]
     # What a fork says is what came of the way, and no share of hints.
@@ -581,7 +581,7 @@ def _failed(answer: _Answer, tool: ToolName) -> FailedWay:
     return warning
 
 
-def _why_silent(answer: _Answer, floors: Floors) -> str:
+def _why_silent(answer: _Answer) -> str:
     """Why no tool is named."""
     found, query = answer.found, answer.query
     first = next(iter(found.rank), "")
@@ -604,10 +604,10 @@ def _why_silent(answer: _Answer, floors: Floors) -> str:
         return silences[answer.spoken.silence]
     if answer.spoken.silence == "differ":
         return _differ(answer, [_better(first, found, query.allows), first])
-    return _why_unsure(answer, first, floors)
+    return _why_unsure(answer, first)
 
 
-def _why_unsure(answer: _Answer, first: ToolName, floors: Floors) -> str:
+def _why_unsure(answer: _Answer, first: ToolName) -> str:
     """What the first tool of the rank lacks."""
     found, evidence = answer.found, answer.evidence
     shown = answer.query.names.shown(first)
@@ -621,7 +621,7 @@ def _why_unsure(answer: _Answer, first: ToolName, floors: Floors) -> str:
         return "no tool is sure enough"
     if not evidence.chance.measured:
         return f"no tool is sure enough (best {shown}, whose chance is not measured yet)"
-    needed = min(_floor(first, found, evidence.chance, floors), floors.chance)
+    needed = min(_floor(first, found, evidence.chance, answer.floors), answer.floors.chance)
     is_right = f"right in {int(100 * likely)} % of such cases"
     return f"no tool is sure enough (best {shown}: {is_right}, and {percent(needed)} are needed)"
 
