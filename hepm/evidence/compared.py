@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from hepm.evidence.decisions import BoolArray, FactName, IndexArray, Labels
+from hepm.evidence.decisions import BoolArray, FactName, IndexArray, IntArray, Labels
 from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, cost_of_test, gains, limits
 from hepm.graph.rows import Float32Array
 from hepm.types import DATE, NOW
@@ -30,7 +30,7 @@ def with_comparisons(
     *,
     fewest: int,
     keep: Callable[[FactTest], bool],
-    parts: Sequence[IndexArray] = (),
+    part_N: IntArray | None = None,
 ) -> TestedRows:
     """These tests of N decisions, and the comparisons that tell their labels apart.
 
@@ -38,10 +38,13 @@ def with_comparisons(
         family_N: Of what repeats itself one decision with each label counts.
         fewest: Decisions of which one is true, and of which it is false.
         keep: Which numbers are wanted, as tests of one of them.
-        parts: The rows of parts of the decisions, in each of which comparisons are looked for; all if there are none.
+        part_N: Numbers of parts of the decisions, in each of which comparisons are looked for; None for one.
     """
     chosen: dict[FactTest, BoolArray] = {}
-    for rows in parts or [np.arange(len(label_N))]:
+    if part_N is None:
+        part_N = np.zeros(len(label_N), dtype=np.int32)
+    for number in np.unique(part_N):
+        rows = np.flatnonzero(part_N == number)
         part = known.among(rows)
         numbers = _numbers(part, fewest, keep)
         once = np.unique(np.stack([family_N, label_N])[:, rows], axis=1, return_index=True)[1]
@@ -73,12 +76,10 @@ def _numbers(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -
 
     What has most values comes first: a sum is compared with the limit, not the limit with the sum.
     """
-    known_F = np.bincount(known.fact_E, minlength=len(known.names))
     numbers: list[tuple[int, FactName, int]] = []  # with how many values each has
-    by_known: list[int] = np.argsort(-known_F, kind="stable").tolist()
-    for number in by_known:
+    for number, _ in known.most_known(2 * fewest):
         name = known.names[number]
-        if known_F[number] < 2 * fewest or len(numbers) == 40:
+        if len(numbers) == 40:
             break
         # Of what the user says the largest number is compared, of calls none.
         comparable = not name.source.startswith("<") or name.fact == "#" or name.source == NOW

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
@@ -332,6 +332,15 @@ class KnownFacts(NamedTuple):
         """What was known before some of the decisions, which keep their rows."""
         kept_E = np.isin(self.row_E, rows)
         return self._replace(row_E=self.row_E[kept_E], fact_E=self.fact_E[kept_E], value_E=self.value_E[kept_E])
+
+    def most_known(self, fewest: int) -> Iterator[tuple[int, int]]:
+        """The numbers of facts known before so many of the decisions, each with how many, most first."""
+        known_F = np.bincount(self.fact_E)
+        by_known: list[int] = np.argsort(-known_F, kind="stable").tolist()
+        for number in by_known:
+            if known_F[number] < fewest:
+                return
+            yield number, int(known_F[number])
 
     def column(self, number: int) -> Float32Array:
         """The value of a fact before each decision, NaN where it is not known, shape (N,)."""

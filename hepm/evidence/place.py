@@ -103,11 +103,6 @@ class Nodes:
             node_NT = np.where(test_NT >= 0, self.after_M2[node_NT, answer_NT], node_NT)
         return node_NT
 
-    def rows_of_leaves(self, true_NF: BoolArray) -> list[IndexArray]:
-        """The decisions that end in each leaf of the first tree."""
-        leaf_N = self.leaves(true_NF, 1)[:, 0]
-        return [np.flatnonzero(leaf_N == leaf) for leaf in np.unique(leaf_N)]
-
     def path(self, true_F: BoolArray) -> tuple[list[int], int]:
         """The tests that the first tree asks with these answers, and where it ends."""
         asked: list[int] = []
@@ -274,24 +269,20 @@ class PlaceEvidence:
     ) -> PlaceEvidence:
         """The same with one decision more, in the leaves where it ends; tests and trees stay."""
         names = tuple(dict.fromkeys([*self.tools, *tools]))
-        called_NK = np.zeros((len(self.run_N) + 1, len(names)), dtype=np.bool_)
-        called_NK[:-1, : len(self.tools)] = self.called_NK
-        called_NK[-1, [names.index(tool) for tool in tools]] = True
-        return PlaceEvidence(
-            self.seen + 1,
-            names,
-            self.questions,
-            self.forest,
-            self.small,
-            np.concatenate([self.leaf_NT, self.forest.leaves_of_one(true_F)[None]]),
-            np.append(self.small_N, np.int32(self.small.path(true_F)[1])),
-            np.concatenate([self.unseen_NT, np.ones((1, TREES), dtype=np.bool_)]),
-            called_NK,
-            np.append(self.value_N, np.float32(value)),
-            np.append(self.cleared_N, np.float32(value == 1)),
-            np.append(self.run_N, run),
-            np.concatenate([self.last_N4, np.array([last], dtype=np.int32)]),
-        )
+        called_NK = np.zeros((len(self.run_N), len(names)), dtype=np.bool_)
+        called_NK[:, : len(self.tools)] = self.called_NK
+        added: list[tuple[NDArray[Any], object]] = [
+            (self.leaf_NT, self.forest.leaves_of_one(true_F)),
+            (self.small_N, self.small.path(true_F)[1]),
+            (self.unseen_NT, [True] * TREES),
+            (called_NK, [tool in tools for tool in names]),
+            (self.value_N, value),
+            (self.cleared_N, value == 1),
+            (self.run_N, run),
+            (self.last_N4, last),
+        ]
+        arrays = [np.append(before, np.array([row], dtype=before.dtype), axis=0) for before, row in added]
+        return PlaceEvidence(self.seen + 1, names, self.questions, self.forest, self.small, *arrays)
 
 
 Places: TypeAlias = Mapping[CallPlace, PlaceEvidence]
@@ -333,8 +324,8 @@ def grow(
     found = with_comparisons(found, known, label_N, instance_N, fewest=fewest, keep=is_of_place)
     found = with_wordings(found, known, label_N, instance_N)
     # What decides for requests of one kind says little where all kinds meet.
-    parts = grow_small(found.true_NF, label_N).rows_of_leaves(found.true_NF)
-    found = with_comparisons(found, known, label_N, instance_N, fewest=2, keep=is_of_place, parts=parts)
+    part_N = grow_small(found.true_NF, label_N).leaves(found.true_NF, 1)[:, 0]
+    found = with_comparisons(found, known, label_N, instance_N, fewest=2, keep=is_of_place, part_N=part_N)
     drawn_NT = _drawn(families.tolist())[family_N]
     # A tree of which few are drawn is grown from all.
     drawn_NT[:, drawn_NT.sum(axis=0) < min(6, len(decisions))] = 1

@@ -65,14 +65,12 @@ def with_wordings(found: TestedRows, known: KnownFacts, label_N: Labels, family_
 
 def _words_of(known: KnownFacts, source: str) -> tuple[list[str], BoolArray]:
     """The words of a source in three decisions or more, at most 300, and which decisions knew them, shape (N, V)."""
-    rows_F = np.bincount(known.fact_E, minlength=len(known.names))
     words: list[int] = []
-    by_rows: list[int] = np.argsort(-rows_F, kind="stable").tolist()
-    for number in by_rows:
-        if rows_F[number] < 3 or len(words) == 300:
+    for number, rows in known.most_known(3):
+        if len(words) == 300:
             break
         name = known.names[number]
-        if name.source == source and "~" in name.fact and 2 * rows_F[number] <= len(known.decisions):
+        if name.source == source and "~" in name.fact and 2 * rows <= len(known.decisions):
             words.append(number)
     column_F = np.full(len(known.names), -1)
     column_F[words] = np.arange(len(words))
