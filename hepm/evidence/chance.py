@@ -58,14 +58,6 @@ class Signs(NamedTuple):
     followed: float
 
 
-class HeldOut(NamedTuple):
-    """What would have been known before a decision: the signs of each tool, and the parts of what worked."""
-
-    signs: Mapping[ToolName, Signs]
-    share: Scores
-    likeness: float
-
-
 class Hint(NamedTuple):
     """A tool that could have been named at a held-out decision.
 

@@ -43,7 +43,6 @@ compared."""
 _ALIKE: Final = 0.12
 """Share of the words of two requests that both have, from which on they may be one. Among runs of τ-bench and τ²-bench
 with one task id, it keeps 94 % of the pairs of one customer's together and parts 89 % of the others."""
-_IDEOGRAPHS: Final = "\u2e80"
 _WRITERS: Final = {USER_SPOKE: "user", AGENT_SPOKE: "agent"}
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -271,7 +270,7 @@ def _first_wordings(runs: Iterable[LabelledRun]) -> dict[frozenset[str], frozens
 
 def _terms(run: LabelledRun) -> frozenset[str]:
     """What requests are compared by: words, and signs of languages that put no spaces between words."""
-    return (run.words - FUNCTION_WORDS) | {sign for sign in run.request if sign >= _IDEOGRAPHS}
+    return (run.words - FUNCTION_WORDS) | {sign for sign in run.request if sign >= "\u2e80"}
 
 
 def shared(words: frozenset[str], others: frozenset[str]) -> float:

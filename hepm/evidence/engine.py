@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import islice
 from math import exp, log, log1p, sqrt
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hepm.evidence.chance import Chance, HeldOut, Signs
+from hepm.evidence.chance import Chance, Signs
 from hepm.evidence.decisions import (
     SINCE,
     BoolArray,
@@ -292,9 +292,7 @@ class Learned:
         effective = total**2 / max(float((weight_R**2).sum()), 1e-9)
         return _Request(cosine_R, self.requests.voters(cosine_R), weight_R, called_T, ended_T, total, effective, {})
 
-    def at(
-        self, situation: Situation, *, blind: bool, allowed: AbstractSet[ToolName], witness: Scores
-    ) -> Findings:
+    def at(self, situation: Situation, *, blind: bool, allowed: AbstractSet[ToolName], witness: Scores) -> Findings:
         """What is known in a situation.
 
         Args:
@@ -378,12 +376,10 @@ class Learned:
         assert place is not None  # as something was counted
         called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N == 1) == won)
         # Decisions are in the order of their runs, of which one may have made several.
-        latest: groupby[int, int] = groupby(place.run_N[called_N & found.leaf_N][::-1])
-        return tuple([self.requests.runs[number].id for number, _ in islice(latest, 20)])
+        latest: dict[int, None] = dict.fromkeys(place.run_N[called_N & found.leaf_N][::-1].tolist())
+        return tuple([self.requests.runs[number].id for number in islice(latest, 20)])
 
-    def held_out(
-        self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool
-    ) -> HeldOut:
+    def held_out(self, place: PlaceEvidence, row: int, past: Sequence[ToolName], *, known: bool) -> _Seen:
         """What would have been known before a decision without its run, or without its whole family unless `known`."""
         requests = self.requests
         run = int(place.run_N[row])
@@ -397,8 +393,7 @@ class Learned:
         left_N = left_R[place.run_N]
         group_N = None if known else self._cases(place)
         like = _Like(place, forest_N * left_N, small_N & left_N, cosine_R[place.run_N], group_N)
-        seen = self._seen(like, past, vote)
-        return HeldOut(seen.signs(sorted(seen.likely() - {END}), again, {}), seen.share, vote.likeness)
+        return self._seen(like, past, vote)
 
     def _cases(self, place: PlaceEvidence) -> IndexArray:
         """The numbers of the cases that a place's decisions are of: to a new request all runs of one task are one."""

@@ -474,5 +474,5 @@ def _information(counts: Labels) -> FloatArray:
 
 
 def cost_of_test(tests: int, labels: int) -> float:
-    """Nats that the best of some tests must tell: their choice, 1 for a split, and .5 by chance for each further label."""
+    """Nats that the best of some tests must tell: their choice, 1 for a split, .5 by chance for each further label."""
     return math.log(tests) + 1 + 0.5 * (labels - 1)

@@ -13,7 +13,7 @@ import numpy as np
 from hepm.evidence.chance import FEWEST_ASKED, MOST_ASKED, Chance, Hint, is_right
 from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
-from hepm.evidence.nearest import Requests
+from hepm.evidence.nearest import END, Requests
 from hepm.evidence.place import PlaceEvidence, RowsAt, grow
 from hepm.evidence.values import back_up
 from hepm.graph.delta import ADVISED, numbers_of
@@ -110,14 +110,15 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
         for known in (False, True):
             if known and runs_of[case] < 2:
                 continue
-            found = evidence.held_out(place, row_of[decision], decision.past, decision.again, known=known)
+            seen = evidence.held_out(place, row_of[decision], decision.past, known=known)
             if not known:
-                likeness.append(found.likeness)
-            parts = {tool: signs.nearest if known else signs.share for tool, signs in found.signs.items()}
+                likeness.append(seen.vote.likeness)
+            signs = seen.signs(sorted(seen.likely() - {END}), decision.again, {})
+            parts = {tool: of_tool.nearest if known else of_tool.share for tool, of_tool in signs.items()}
             # Of equal ways, what was done here is never ahead without its own run: all count that are nearly as likely.
             likely = max(parts.values(), default=0.0) / 2
-            for tool, of_tool in found.signs.items():
-                right = is_right(decision, tool, found.share)
+            for tool, of_tool in signs.items():
+                right = is_right(decision, tool, seen.share)
                 hints[first].append(Hint(of_tool, not known, right, weight, parts[tool] >= likely))
     return Chance.measure(*hints, likeness, measured=len(asked) >= FEWEST_ASKED)
 

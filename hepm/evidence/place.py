@@ -304,10 +304,7 @@ def grow(
         run_N, last_N4: As in `PlaceEvidence`.
     """
     tools = sorted({tool for decision in decisions for tool in decision.tools})
-    number = {tool: place for place, tool in enumerate(tools)}
-    called_NK = np.zeros((len(decisions), len(tools)), dtype=np.bool_)
-    for row, decision in enumerate(decisions):
-        called_NK[row, [number[tool] for tool in decision.tools]] = True
+    called_NK = np.array([[tool in decision.tools for tool in tools] for decision in decisions])
     won_N = np.array([decision.run.won for decision in decisions])
     families, family_N = np.unique([decision.run.case for decision in decisions], return_inverse=True)
     label_N = 2 * called_NK.argmax(axis=1) + won_N  # by the first of the tools
@@ -460,12 +457,10 @@ def _best_splits(
     """
     best_J = np.full(len(tried_JS), -1, dtype=np.int32)
     tried, labels = tried_JS.shape[1], total_JC.shape[1]
-    order_R = np.argsort(here_R, kind="stable")
-    here_R, row_R, weight_R = here_R[order_R], row_R[order_R], weight_R[order_R]
     at_once = max(4_000_000 // (tried * labels), 1)  # so many counts are held at once
     for start in range(0, len(tried_JS), at_once):
         tried_PS, total_PC = tried_JS[start : start + at_once], total_JC[start : start + at_once]
-        part = slice(*np.searchsorted(here_R, [start, start + len(tried_PS)]).tolist())
+        part = np.flatnonzero((here_R >= start) & (here_R < start + at_once))
         here, rows = here_R[part] - start, row_R[part]
         drawn, test = np.nonzero(true_NF[rows[:, None], tried_PS[here]])
         count = (here[drawn] * tried + test) * labels + label_N[rows[drawn]]
