@@ -469,12 +469,13 @@ class Hybrid:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, surest first, ties by name; with warnings of those that failed from here."""
+        floors = self._floors
         situation = Situation.of(query.after, query.history, query.state or StateSummary())
         evidence = live_evidence(mirror).at(situation.place)
         # Of parallel calls one may be known.
         unknown = len(query.after) > 1 and evidence.stems.keys().isdisjoint(query.after)
-        if self._floors.support and unknown:
-            return nothing_known(mirror, query, self._floors)
+        if floors.support and unknown:
+            return nothing_known(mirror, query, floors)
         allowed = evidence.support.keys() - query.names.retired
         if query.tools is not None:
             allowed = allowed & query.tools
@@ -482,15 +483,18 @@ class Hybrid:
         # Without facts no test has an answer, and none would not be "no".
         blind = query.state is None or not query.state.facts
         found = evidence.at(situation, blind=blind, allowed=allowed, witness=witness)
-        if self._floors.support and situation.place not in evidence.places:
-            return self._nothing(mirror, query, situation, evidence)
-        if self._floors.chance and _says_nothing(situation, query, evidence, found):
+        if floors.support and situation.place not in evidence.places:
+            if situation.place.failed and any(place.tool == situation.place.tool for place in evidence.places):
+                why = f"what works {place_of(query)} is not known: no run met such an error there"
+                return Suggestions(abstained=why)
+            return nothing_known(mirror, query, floors)
+        if floors.chance and _says_nothing(situation, query, evidence, found):
             why = "the request is unlike all known ones: no word that says what is wanted is theirs"
             return Suggestions(abstained=why)
         drifts = mirror.drifts([tool for tool, likely in found.chance.items() if likely >= CHECKED])
         works = {tool: drift.works for tool, drift in drifts.items()}
-        said = spoken(found, situation, evidence.chance, self._floors, allows=query.allows, works=works)
-        return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts, self._floors))
+        said = spoken(found, situation, evidence.chance, floors, allows=query.allows, works=works)
+        return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts, floors))
 
     def _witness(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> Scores:
         """Log-odds that a trained ranker adds."""
@@ -499,11 +503,6 @@ class Hybrid:
         chances = self._ranker.log_chances(mirror, query, tools)
         # A weight chosen by benchmarks/rank.py.
         return {tool: 0.2 * likely for tool, likely in zip(tools, chances.tolist(), strict=True)}
-
-    def _nothing(self, mirror: NamespaceMirror, query: Query, situation: Situation, evidence: Learned) -> Suggestions:
-        if situation.place.failed and any(place.tool == situation.place.tool for place in evidence.places):
-            return Suggestions(abstained=f"what works {place_of(query)} is not known: no run met such an error there")
-        return nothing_known(mirror, query, self._floors)
 
 
 def _says_nothing(situation: Situation, query: Query, evidence: Learned, found: Findings) -> bool:
