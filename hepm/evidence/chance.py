@@ -30,7 +30,6 @@ MOST_DETOURS: Final = 2
 RARE: Final = 0.2
 """Share of what worked here that a call has, below which it is a detour: a step that most make is none."""
 _PRIOR: Final = 2.0  # weight of the distance to the shipped weights
-_LEAST: Final = 0.01  # shares are cut here, so that their log-odds are finite
 _FEWEST_ROWS: Final = 20
 SHIPPED: Final = (-0.6, 0.4, 0.2, -0.3, 0.4, 0.6, 0.0, -0.1, 1.0, -4.0)
 """Weights of the columns of `Chance._columns`, chosen on recorded runs (benchmarks/LOG.md, "one evidence")."""
@@ -179,7 +178,7 @@ def called_soon(decision: Decision, is_rare: Callable[[ToolName], bool]) -> Iter
 
 
 def _log_odds(share: float) -> float:
-    bounded = min(max(share, _LEAST), 1 - _LEAST)
+    bounded = min(max(share, 0.01), 0.99)  # so that the log-odds are finite
     return log(bounded / (1 - bounded))
 
 

@@ -19,7 +19,6 @@ from hepm.types import DATE, NOW
 
 # By how much a time is after another: as rules of trades say it.
 _DAYS: Final = (0.0, 1 / 24, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 21.0, 30.0, 45.0, 60.0, 90.0, 180.0, 365.0)
-_MOST_TESTS: Final = 5
 
 
 def with_comparisons(
@@ -57,12 +56,12 @@ def with_comparisons(
 
 
 def _chosen(columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: int) -> Iterator[FactTest]:
-    """The comparisons that pay, at most `_MOST_TESTS`: the best of each pair."""
+    """The comparisons that pay, at most five: the best of each pair."""
     compared = sorted(_compared(columns, label_N, fewest), key=lambda one: -round(one[0], 6))
     cost = cost_of_test(len(compared) + 1, len(np.unique(label_N)))
     pairs: set[frozenset[FactName]] = set()
     for gain, test in compared:
-        if gain < cost or len(pairs) == _MOST_TESTS:
+        if gain < cost or len(pairs) == 5:
             return
         pair = frozenset(test.names)
         # A limit of one of the two says the same in fewer words, unless it gains a nat less.

@@ -41,8 +41,6 @@ KNOWN: Final = 0.5
 """How surely a request is known, from which on each run of its task is a case of its own."""
 MOST_COMPARED: Final = 64
 """Tools that are ranked; of more, those that followed from here and those that most runs called."""
-LIKELY: Final = 0.02
-"""Share from which on the chance of a tool is asked for."""
 # Of the conditional logit over the tools: a fit to ten domains (benchmarks/LOG.md, "one evidence").
 _SHARE, _NAMED, _REMAINING, _CALLED, _TIMES = 1.1, 2.5, 0.4, -0.6, 0.95
 _FLOOR: Final = 0.01  # of shares in logarithms
@@ -186,9 +184,9 @@ class _Seen(NamedTuple):
         return cls(ways, share, shares(asked), by_both, vote, fitting(vote, share))
 
     def likely(self, *more: Scores) -> set[ToolName]:
-        """The tools that have a share of `LIKELY` or more by any of these."""
+        """The tools that have a share of .02 or more by any of these: the chances of others are not asked for."""
         shares = (self.share, self.by_request, self.vote.share, *more)
-        return {tool for share in shares for tool, part in share.items() if part >= LIKELY}
+        return {tool for share in shares for tool, part in share.items() if part >= 0.02}
 
     def signs(self, tools: Iterable[ToolName], again: AbstractSet[ToolName], named: Scores) -> dict[ToolName, Signs]:
         """What the chances of some tools are read from; `again` and `named` as in `Signs`."""

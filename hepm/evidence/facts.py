@@ -47,7 +47,6 @@ _OF_RUN: Final[Mapping[str, tuple[str, str]]] = {
     f"={START}": ("it was not the first call", "it was the first call"),
 }
 """What is false and true of a run, by the source of a fact, or by the fact."""
-_TIMES: Final = {0: "", 1: " more than once"}
 _YES_OR_NO: Final = frozenset({"true", "false"})  # of which one says that it is not the other
 _NOTHING: Final[Mapping[str, float]] = {}
 
@@ -130,7 +129,7 @@ class FactTest(NamedTuple):
         of_run = _OF_RUN.get(self.fact) or _OF_RUN.get(self.source)
         if of_run is not None:
             most = int(self.above)  # of 0.5 calls 0: whether it was called at all
-            times = _TIMES.get(most, f" more than {most} times")
+            times = {0: "", 1: " more than once"}.get(most, f" more than {most} times")
             return of_run[holds].format(self.fact.removeprefix("=")) + times
         if "~" in self.fact:
             return f"{self._says(holds)} {_quoted([word for word, _ in self.weights] or [self.fact])}"
@@ -336,11 +335,10 @@ class KnownFacts(NamedTuple):
     def most_known(self, fewest: int) -> Iterator[tuple[int, int]]:
         """The numbers of facts known before so many of the decisions, each with how many, most first."""
         known_F = np.bincount(self.fact_E)
-        by_known: list[int] = np.argsort(-known_F, kind="stable").tolist()
-        for number in by_known:
+        for number in np.argsort(-known_F, kind="stable"):
             if known_F[number] < fewest:
                 return
-            yield number, int(known_F[number])
+            yield int(number), int(known_F[number])
 
     def column(self, number: int) -> Float32Array:
         """The value of a fact before each decision, NaN where it is not known, shape (N,)."""

@@ -101,7 +101,6 @@ SOME: Final = 0.125
 """Successes with another way, as a part of those with a tool, from which on it is no mere detour."""
 MOST_WARNINGS: Final = 3
 _NEVER: Final = 0.5  # decisions that worked, below which nothing is known to work
-_SPLIT: Final = 2  # ways that are named where runs differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,8 +609,8 @@ def _why_unsure(answer: _Answer, first: ToolName) -> str:
     """What the first tool of the rank lacks."""
     found, evidence = answer.found, answer.evidence
     shown = answer.query.names.shown(first)
-    most = sorted(found.counted, key=lambda tool: (-found.counted[tool].won, tool))[:_SPLIT]
-    if len(most) == _SPLIT and found.counted[most[1]].won * 2 > found.counted[most[0]].won:
+    most = sorted(found.counted, key=lambda tool: (-found.counted[tool].won, tool))[:2]
+    if len(most) == 2 and found.counted[most[1]].won * 2 > found.counted[most[0]].won:
         return _differ(answer, most)
     likely = _likely(first, found)
     if first in answer.drifts:
