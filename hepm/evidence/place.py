@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
@@ -187,7 +187,7 @@ class PlaceEvidence:
         """How like each decision is with these answers: by the forest, and by the small tree; shapes (N,)."""
         forest_UN = [_same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F)) for true_F in true_UF]
         small_UN = [self.small_N == self.small.path(true_F)[1] for true_F in true_UF]
-        return np.add.reduce(forest_UN) / np.float32(len(true_UF)), np.logical_or.reduce(small_UN)
+        return reduce(np.add, forest_UN) / np.float32(len(true_UF)), reduce(np.logical_or, small_UN)
 
     def like_unseen(self, row: int) -> tuple[Float32Array, BoolArray]:
         """The same of one of the decisions, by the trees that were grown without its family."""
