@@ -113,7 +113,8 @@ def added(asked: Asked, split: Split, calls: int) -> Asked:
 def came(tool: ToolName, event: Event, query: Query, filled: FilledMemory) -> bool:
     """Whether a hint was right there."""
     situation = Situation.of(query.after, query.history, query.state or StateSummary())
-    share = live_evidence(filled.mirror).at(situation.place).at(situation).share
+    evidence = live_evidence(filled.mirror).at(situation.place)
+    share = evidence.at(situation, blind=False, allowed=evidence.support.keys(), witness={}).share
     calls_before = [turn for turn in event.run.trajectory.turns[: event.turn] if tool_names(turn)]
     return is_right(decisions_of(event.run)[len(calls_before)], tool, share)
 

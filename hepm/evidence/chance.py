@@ -29,10 +29,7 @@ MOST_DETOURS: Final = 2
 """Calls that a run may make before the one that was named, so that the hint was right all the same."""
 RARE: Final = 0.2
 """Share of what worked here that a call has, below which it is a detour: a step that most make is none."""
-_USUAL: Final = 0.95  # of requests of other tasks that are less alike than what counts as known
-_SURE: Final = 0.99  # the same of those that are known for sure
 _PRIOR: Final = 2.0  # weight of the distance to the shipped weights
-_LEAST: Final = 0.01  # shares are cut here, so that their log-odds are finite
 _FEWEST_ROWS: Final = 20
 SHIPPED: Final = (-0.6, 0.4, 0.2, -0.3, 0.4, 0.6, 0.0, -0.1, 1.0, -4.0)
 """Weights of the columns of `Chance._columns`, chosen on recorded runs (benchmarks/LOG.md, "one evidence")."""
@@ -58,14 +55,6 @@ class Signs(NamedTuple):
     likeness: float
     few: float
     followed: float
-
-
-class HeldOut(NamedTuple):
-    """What would have been known before a decision: the signs of each tool, and the parts of what worked."""
-
-    signs: Mapping[ToolName, Signs]
-    share: Scores
-    likeness: float
 
 
 class Hint(NamedTuple):
@@ -150,7 +139,7 @@ class Chance:
         """
         if len(after) + len(first) < _FEWEST_ROWS:
             return cls()
-        usual, sure = np.quantile(likeness, [_USUAL, _SURE]).tolist()
+        usual, sure = np.quantile(likeness, [0.95, 0.99]).tolist()
         unfitted = cls(SHIPPED, SHIPPED, usual, sure, measured)
         return replace(unfitted, weights=unfitted._fitted(after), first=unfitted._fitted(first))
 
@@ -165,9 +154,6 @@ class Chance:
             _, _, right, weights, _ = zip(*asked, strict=True)
             fitted = _fit(np.array(columns), np.array(right), np.array(weights), fitted)
         return tuple(fitted.tolist())
-
-
-SHIPPED_CHANCE: Final = Chance()
 
 
 def is_right(decision: Decision, tool: ToolName, share: Scores) -> bool:
@@ -192,7 +178,7 @@ def called_soon(decision: Decision, is_rare: Callable[[ToolName], bool]) -> Iter
 
 
 def _log_odds(share: float) -> float:
-    bounded = min(max(share, _LEAST), 1 - _LEAST)
+    bounded = min(max(share, 0.01), 0.99)  # so that the log-odds are finite
     return log(bounded / (1 - bounded))
 
 

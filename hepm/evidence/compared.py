@@ -12,17 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from hepm.evidence.decisions import BoolArray, FactName, IndexArray, Labels
+from hepm.evidence.decisions import BoolArray, FactName, IndexArray, IntArray, Labels
 from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, cost_of_test, gains, limits
 from hepm.graph.rows import Float32Array
 from hepm.types import DATE, NOW
 
-_MOST_NUMBERS: Final = 40  # of one place: those that are known before most decisions
-_FEWEST_VALUES: Final = 3  # of a number: one with fewer is compared as well by a limit
 # By how much a time is after another: as rules of trades say it.
 _DAYS: Final = (0.0, 1 / 24, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 21.0, 30.0, 45.0, 60.0, 90.0, 180.0, 365.0)
-_MOST_TESTS: Final = 5
-_MORE: Final = 1.0  # nats by which a comparison's gain exceeds that of a limit of one of the two
 
 
 def with_comparisons(
@@ -33,7 +29,7 @@ def with_comparisons(
     *,
     fewest: int,
     keep: Callable[[FactTest], bool],
-    parts: Sequence[IndexArray] = (),
+    part_N: IntArray | None = None,
 ) -> TestedRows:
     """These tests of N decisions, and the comparisons that tell their labels apart.
 
@@ -41,10 +37,13 @@ def with_comparisons(
         family_N: Of what repeats itself one decision with each label counts.
         fewest: Decisions of which one is true, and of which it is false.
         keep: Which numbers are wanted, as tests of one of them.
-        parts: The rows of parts of the decisions, in each of which comparisons are looked for; all if there are none.
+        part_N: Numbers of parts of the decisions, in each of which comparisons are looked for; None for one.
     """
     chosen: dict[FactTest, BoolArray] = {}
-    for rows in parts or [np.arange(len(label_N))]:
+    if part_N is None:
+        part_N = np.zeros(len(label_N), dtype=np.int32)
+    for number in np.unique(part_N):
+        rows = np.flatnonzero(part_N == number)
         part = known.among(rows)
         numbers = _numbers(part, fewest, keep)
         once = np.unique(np.stack([family_N, label_N])[:, rows], axis=1, return_index=True)[1]
@@ -57,37 +56,37 @@ def with_comparisons(
 
 
 def _chosen(columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: int) -> Iterator[FactTest]:
-    """The comparisons that pay, at most `_MOST_TESTS`: the best of each pair."""
+    """The comparisons that pay, at most five: the best of each pair."""
     compared = sorted(_compared(columns, label_N, fewest), key=lambda one: -round(one[0], 6))
     cost = cost_of_test(len(compared) + 1, len(np.unique(label_N)))
     pairs: set[frozenset[FactName]] = set()
     for gain, test in compared:
-        if gain < cost or len(pairs) == _MOST_TESTS:
+        if gain < cost or len(pairs) == 5:
             return
         pair = frozenset(test.names)
-        if pair not in pairs and gain >= _MORE + _alone(test.names, columns, label_N):
+        # A limit of one of the two says the same in fewer words, unless it gains a nat less.
+        if pair not in pairs and gain >= 1 + _alone(test.names, columns, label_N):
             pairs.add(pair)
             yield test
 
 
 def _numbers(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -> dict[FactName, int]:
-    """The numbers that are known before most decisions.
+    """The numbers that are known before most decisions, at most 40.
 
     What has most values comes first: a sum is compared with the limit, not the limit with the sum.
     """
-    known_F = np.bincount(known.fact_E, minlength=len(known.names))
     numbers: list[tuple[int, FactName, int]] = []  # with how many values each has
-    by_known: list[int] = np.argsort(-known_F, kind="stable").tolist()
-    for number in by_known:
+    for number, _ in known.most_known(2 * fewest):
         name = known.names[number]
-        if known_F[number] < 2 * fewest or len(numbers) == _MOST_NUMBERS:
+        if len(numbers) == 40:
             break
         # Of what the user says the largest number is compared, of calls none.
         comparable = not name.source.startswith("<") or name.fact == "#" or name.source == NOW
         if name.presence or not (comparable and keep(FactTest(*name, 0))):
             continue
         distinct = len(np.unique(known.value_E[known.fact_E == number]))
-        if name.source == NOW or distinct >= _FEWEST_VALUES:
+        # One with fewer values is compared as well by a limit.
+        if name.source == NOW or distinct >= 3:
             numbers.append((distinct, name, number))
     return {name: number for _, name, number in sorted(numbers, key=lambda one: -one[0])}
 

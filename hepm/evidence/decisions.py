@@ -43,8 +43,6 @@ compared."""
 _ALIKE: Final = 0.12
 """Share of the words of two requests that both have, from which on they may be one. Among runs of τ-bench and τ²-bench
 with one task id, it keeps 94 % of the pairs of one customer's together and parts 89 % of the others."""
-_FIRST: Final = 3  # wordings of a group that others are compared with
-_IDEOGRAPHS: Final = "\u2e80"
 _WRITERS: Final = {USER_SPOKE: "user", AGENT_SPOKE: "agent"}
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -253,12 +251,15 @@ def by_family(runs: Iterable[LabelledRun]) -> dict[str, list[LabelledRun]]:
 
 
 def _first_wordings(runs: Iterable[LabelledRun]) -> dict[frozenset[str], frozenset[str]]:
-    """Of each wording of requests, the first one that it is like; wordings of most runs come first."""
+    """Of each wording of requests, the first one that it is like; wordings of most runs come first.
+
+    Others are compared with the first three of a group.
+    """
     times = Counter(map(_terms, runs))
     groups: dict[frozenset[str], list[frozenset[str]]] = {}
     first_of: dict[frozenset[str], frozenset[str]] = {}
     for words in sorted(times, key=lambda words: (-times[words], sorted(words))):
-        alike = {first: fmean(shared(words, other) for other in group[:_FIRST]) for first, group in groups.items()}
+        alike = {first: fmean(shared(words, other) for other in group[:3]) for first, group in groups.items()}
         first = max(alike, key=alike.__getitem__, default=words)
         if alike.get(first, 0.0) < _ALIKE:
             first = words
@@ -269,7 +270,7 @@ def _first_wordings(runs: Iterable[LabelledRun]) -> dict[frozenset[str], frozens
 
 def _terms(run: LabelledRun) -> frozenset[str]:
     """What requests are compared by: words, and signs of languages that put no spaces between words."""
-    return (run.words - FUNCTION_WORDS) | {sign for sign in run.request if sign >= _IDEOGRAPHS}
+    return (run.words - FUNCTION_WORDS) | {sign for sign in run.request if sign >= "\u2e80"}
 
 
 def shared(words: frozenset[str], others: frozenset[str]) -> float:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import islice
 from math import exp, log, log1p, sqrt
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hepm.evidence.chance import SHIPPED_CHANCE, Chance, HeldOut, Signs
+from hepm.evidence.chance import Chance, Signs
 from hepm.evidence.decisions import (
     SINCE,
     BoolArray,
@@ -44,20 +44,11 @@ KNOWN: Final = 0.5
 """How surely a request is known, from which on each run of its task is a case of its own."""
 MOST_COMPARED: Final = 64
 """Tools that are ranked; of more, those that followed from here and those that most runs called."""
-LIKELY: Final = 0.02
-"""Share from which on the chance of a tool is asked for."""
 # Of the conditional logit over the tools: a fit to ten domains (benchmarks/LOG.md, "one evidence").
 _SHARE, _NAMED, _REMAINING, _CALLED, _TIMES = 1.1, 2.5, 0.4, -0.6, 0.95
 _FLOOR: Final = 0.01  # of shares in logarithms
 _SMALL: Final = 0.5
 """Part of what is known of ways that the small tree has; the rest is the forest's."""
-_SMALL_TEMPERATURE: Final = 0.5  # of the likeness of requests within a leaf of it
-_SPREAD: Final = 0.3  # decisions that all others of a place count together for, where requests are compared
-_FITS: Final = 0.15  # mean weight of votes, from which on they count fully
-_UNFIT: Final = 0.05  # weight of a vote for a tool that never worked in such situations
-_LEAST: Final = 0.05  # decisions below which nothing is said of a tool
-_MOST_ASKED: Final = 64  # requests that are kept, of sessions that run at once
-_RUNS_BEHIND: Final = 20  # whose ids are told of what was counted
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z0-9]{2,}")
 _STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" and "refunding"
@@ -94,7 +85,7 @@ class Findings:
         by_user: Whether other ways work best for other users, and who the user is is not known.
         counted: Of each tool, the decisions in that leaf.
         leaf_N: Which decisions of the place are in it.
-        place: All decisions at this place.
+        place: All decisions at this place; `usual` is what the best call achieves there, 0 where that is not known.
         base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
             ones: 1 where no difference is known. What the user wrote last after a call is the request.
@@ -114,6 +105,7 @@ class Findings:
     counted: Mapping[ToolName, Counted] = field(default_factory=dict[ToolName, Counted])
     leaf_N: BoolArray | bool = False
     place: PlaceEvidence | None = None
+    usual: float = 0.0
     base: float = 0.0
     came: float = 1.0
     ended: Ended = Ended()
@@ -204,9 +196,9 @@ class _Seen(NamedTuple):
         return cls(ways, share, shares(asked), by_both, vote, fitting(vote, share))
 
     def likely(self, *more: Scores) -> set[ToolName]:
-        """The tools that have a share of `LIKELY` or more by any of these."""
+        """The tools that have a share of .02 or more by any of these: the chances of others are not asked for."""
         shares = (self.share, self.by_request, self.vote.share, *more)
-        return {tool for share in shares for tool, part in share.items() if part >= LIKELY}
+        return {tool for share in shares for tool, part in share.items() if part >= 0.02}
 
     def signs(self, tools: Iterable[ToolName], again: AbstractSet[ToolName], named: Scores) -> dict[ToolName, Signs]:
         """What the chances of some tools are read from; `again` and `named` as in `Signs`."""
@@ -265,7 +257,7 @@ class Learned:
     called_3P: IndexArray
     last_R: IndexArray
     stems: Mapping[ToolName, frozenset[str]]
-    chance: Chance = SHIPPED_CHANCE
+    chance: Chance = Chance()
     whole: bool = True
     callers: _Callers = field(default_factory=_Callers)
 
@@ -297,7 +289,7 @@ class Learned:
         known = self._asked.get(words)
         if known is None:
             known = self._weighed(self.requests.cosines(words))
-            if len(self._asked) >= _MOST_ASKED:
+            if len(self._asked) >= 64:  # sessions that run at once
                 self._asked.clear()
             self._asked[words] = known
         return known
@@ -318,19 +310,12 @@ class Learned:
             cosine_R, self.requests.voters(cosine_R), weight_R, called_T, ended_T, lost_T, total, effective, {}
         )
 
-    def at(
-        self,
-        situation: Situation,
-        *,
-        blind: bool = False,
-        allowed: AbstractSet[ToolName] | None = None,
-        witness: Scores | None = None,
-    ) -> Findings:
+    def at(self, situation: Situation, *, blind: bool, allowed: AbstractSet[ToolName], witness: Scores) -> Findings:
         """What is known in a situation.
 
         Args:
             blind: Whether nothing of it is known but the calls: then all decisions of the place are like it.
-            allowed: Tools that may be called; None for all.
+            allowed: Tools that may be called, of those that successful runs called.
             witness: Log-odds that something else adds for a tool.
         """
         place = self.places.get(situation.place)
@@ -338,12 +323,13 @@ class Learned:
         vote = self.requests.vote(request.voters, situation.past, situation.numbers)
         if place is None:
             seen = _Seen.of({}, {}, {}, vote)
-            ranked = self._ranked(seen, request, situation, allowed, witness or {})
-            ended = self._of_like_requests(situation, place)[1]
-            return Findings(seen.by_both, seen.share, vote, *ranked, ended=ended)
+            ranked = self._ranked(seen, request, situation, allowed, witness)
+            return Findings({}, {}, vote, *ranked, ended=self._of_like_requests(situation, place)[1])
         facts = situation.facts
         true_UF = place.answers(facts)
-        group_N = self._cases(place, known=self.chance.known(vote.likeness) >= KNOWN)
+        group_N = None
+        if self.chance.known(vote.likeness) < KNOWN:
+            group_N = self._cases(place)
         forest_N, small_N = place.like(true_UF)
         asked, leaf = place.small.path(true_UF[-1])
         conditions = tuple([place.questions.tests[test] for test in asked])
@@ -359,7 +345,7 @@ class Learned:
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
         came, ended = self._of_like_requests(situation, place)
         seen = self._seen(like, situation.past, vote)
-        rank, chance = self._ranked(seen, request, situation, allowed, witness or {})
+        rank, chance = self._ranked(seen, request, situation, allowed, witness)
         return Findings(
             seen.by_both,
             seen.share,
@@ -371,6 +357,7 @@ class Learned:
             counted=of_leaf,
             leaf_N=small_N,
             place=place,
+            usual=place.usual,
             base=self.base,
             came=came,
             ended=ended,
@@ -418,12 +405,10 @@ class Learned:
         assert place is not None  # as something was counted
         called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N == 1) == won)
         # Decisions are in the order of their runs, of which one may have made several.
-        latest: groupby[int, int] = groupby(place.run_N[called_N & found.leaf_N][::-1])
-        return tuple([self.requests.runs[number].id for number, _ in islice(latest, _RUNS_BEHIND)])
+        latest: dict[int, None] = dict.fromkeys(place.run_N[called_N & found.leaf_N][::-1].tolist())
+        return tuple([self.requests.runs[number].id for number in islice(latest, 20)])
 
-    def held_out(
-        self, place: PlaceEvidence, row: int, past: Sequence[ToolName], again: AbstractSet[ToolName], *, known: bool
-    ) -> HeldOut:
+    def held_out(self, place: PlaceEvidence, row: int, past: Sequence[ToolName], *, known: bool) -> _Seen:
         """What would have been known before a decision without its run, or without its whole family unless `known`."""
         requests = self.requests
         run = int(place.run_N[row])
@@ -435,18 +420,12 @@ class Learned:
         vote = requests.vote(requests.voters(cosine_R), past, requests.runs[run].numbers)
         forest_N, small_N = place.like_unseen(row)
         left_N = left_R[place.run_N]
-        group_N = self._cases(place, known=known)
+        group_N = None if known else self._cases(place)
         like = _Like(place, forest_N * left_N, small_N & left_N, cosine_R[place.run_N], group_N)
-        seen = self._seen(like, past, vote)
-        return HeldOut(seen.signs(sorted(seen.likely() - {END}), again, {}), seen.share, vote.likeness)
+        return self._seen(like, past, vote)
 
-    def _cases(self, place: PlaceEvidence, *, known: bool) -> IndexArray | None:
-        """The numbers of the cases that a place's decisions are of: to a new request all runs of one task are one.
-
-        None if each is one.
-        """
-        if known:
-            return None
+    def _cases(self, place: PlaceEvidence) -> IndexArray:
+        """The numbers of the cases that a place's decisions are of: to a new request all runs of one task are one."""
         return self.requests.family_R[place.run_N]
 
     def _seen(self, like: _Like, past: Sequence[ToolName], vote: NearestVote) -> _Seen:
@@ -462,7 +441,8 @@ class Learned:
             matched_N += same_N
         like_N = like.cosine_N + PER_CALL * matched_N
         near_N = np.exp((like_N - max(np.maximum.reduce(like_N), -9.0)) / TEMPERATURE) * (like.cosine_N >= 0)
-        asked_N = (tree_N + np.float32(_SPREAD / len(like_N))) * near_N
+        # Where requests are compared, all decisions of the place count, together as .3 of one.
+        asked_N = (tree_N + np.float32(0.3 / len(like_N))) * near_N
         weight_XN = np.array([tree_N, asked_N, both_N], dtype=np.float32)
         ways, asked, by_both = counted(place, weight_XN, self.base, like.group_N)
         return _Seen.of(ways, asked, by_both, vote)
@@ -472,7 +452,7 @@ class Learned:
         seen: _Seen,
         request: _Request,
         situation: Situation,
-        allowed: AbstractSet[ToolName] | None,
+        allowed: AbstractSet[ToolName],
         witness: Scores,
     ) -> tuple[Scores, Scores]:
         """The rank and the chances."""
@@ -492,15 +472,12 @@ class Learned:
         signs = seen.signs((tool for tool in rank if tool in likely), situation.again, named)
         return rank, self.chance.of(signs, first=not situation.past)
 
-    def _compared(self, seen: _Seen, allowed: AbstractSet[ToolName] | None) -> list[ToolName]:
-        """The tools to rank: available ones that successful runs called."""
-        known = self.support.keys()
-        if allowed is not None:
-            known = known & allowed
-        if len(known) <= MOST_COMPARED:
-            return sorted(known)
-        here = (seen.share.keys() | seen.by_request.keys() | seen.vote.share.keys()) & known
-        others = (tool for tool in self._by_support if tool in known and tool not in here)
+    def _compared(self, seen: _Seen, allowed: AbstractSet[ToolName]) -> list[ToolName]:
+        """The tools to rank."""
+        if len(allowed) <= MOST_COMPARED:
+            return sorted(allowed)
+        here = (seen.share.keys() | seen.by_request.keys() | seen.vote.share.keys()) & allowed
+        others = (tool for tool in self._by_support if tool in allowed and tool not in here)
         return sorted([*here, *islice(others, max(MOST_COMPARED - len(here), 0))])
 
     def _plain(
@@ -598,7 +575,8 @@ def _both(like: _Like) -> Float32Array:
     weight_N = like.forest_N / max(float(like.forest_N.sum()), 1e-9)
     leaf = np.flatnonzero(like.small_N)
     if len(leaf):
-        near = np.exp((like.cosine_N[leaf] - like.cosine_N[leaf].max()) / _SMALL_TEMPERATURE)
+        # Within a leaf the likeness of requests says less than elsewhere: a higher temperature.
+        near = np.exp((like.cosine_N[leaf] - like.cosine_N[leaf].max()) / 0.5)
         weight_N *= 1 - _SMALL
         weight_N[leaf] += _SMALL * near / near.sum()
     return weight_N
@@ -623,7 +601,7 @@ def counted(
     for sums_3K in place.outcomes(weight_XN * np.array(scales, dtype=np.float32)[:, None]):
         ways: dict[ToolName, Way] = {}
         for tool, worked, failed, cleared in zip(place.tools, *sums_3K.tolist(), strict=True):
-            if worked + failed > _LEAST:
+            if worked + failed > 0.05:  # of less nothing is said
                 ways[tool] = Way(tool, worked, failed, cleared, base)
         found.append(ways)
     return found
@@ -639,16 +617,17 @@ def _best_in_leaf(place: PlaceEvidence, true_F: BoolArray) -> ToolName:
 def fitting(vote: NearestVote, share: Scores) -> Scores:
     """The shares of a vote, counted as far as what the nearest runs did works in such situations.
 
-    Runs of one request part where a result decides: a vote for the other way is no evidence here.
+    Runs of one request part where a result decides: a vote for the other way is no evidence here. Votes count fully
+    from a mean weight of .15 on; one for a tool that never worked in such situations has .05.
     """
     fits: dict[ToolName, float] = {}
     total = 0.0
     for tool, part in vote.share.items():
         if tool != END:
             total += part
-            fits[tool] = part * (share.get(tool, 0.0) + _UNFIT)
+            fits[tool] = part * (share.get(tool, 0.0) + 0.05)
     fitting_part = max(sum(fits.values()), 1e-9)
-    scale = total / fitting_part * min(fitting_part / (_FITS * max(total, 1e-9)), 1.0)
+    scale = total / fitting_part * min(fitting_part / (0.15 * max(total, 1e-9)), 1.0)
     return {tool: part * scale for tool, part in fits.items()}
 
 

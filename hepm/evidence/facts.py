@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
@@ -33,19 +33,10 @@ from hepm.types import DATE, FIRST_DAY, NOW, PRESENT, RESULTS_OF, SAID, SAID_LAS
 
 _THERE: Final = 0.5  # the limit of a value or a word: 1 where it is there
 _ANY: Final = -1e30  # the limit that any number is above: whether one is known
-_MOST_LIMITS: Final = 16  # numbers that one fact is compared with
-_MOST_DATES: Final = 6  # the same of dates, which rarely decide
 _FEWEST_FAMILIES: Final = 3
 """Families on each side of a test, where a place has many: what tells two tasks apart says nothing of a third."""
-_MANY_FAMILIES: Final = 8
-_SPLIT: Final = 1.0  # nats that a split costs
-_BY_CHANCE: Final = 0.5  # nats that a useless split gains for each label but one
-_HOURS_BELOW: Final = 2  # days, below which a difference of two times is said in hours
 _VALUE: Final = re.compile(r"(?<=[=~]).*", re.DOTALL)  # "shipped" of "status=shipped"
 _NUMBER_OF_ONE: Final = re.compile(r"(?:^|[_.-])(?i:id|number)$|[a-z](?:I[dD]|Number)$")  # "repository.id", "prNumber"
-_SHOWN_WORDS: Final = 3
-MOST_WORDS: Final = 8
-"""Further words that one test asks for."""
 _SPEAKERS: Final[Mapping[str, str]] = {SAID: "the user", SAID_LAST: "the user's last message"}
 _OF_RUN: Final[Mapping[str, tuple[str, str]]] = {
     CALLED: ("{} was not called", "{} was called"),
@@ -56,8 +47,6 @@ _OF_RUN: Final[Mapping[str, tuple[str, str]]] = {
     f"={START}": ("it was not the first call", "it was the first call"),
 }
 """What is false and true of a run, by the source of a fact, or by the fact."""
-_TIMES: Final = {0: "", 1: " more than once"}
-_FEWEST_OTHERS: Final = 3  # results without any of the facts asked, from which on one more is not strange
 _YES_OR_NO: Final = frozenset({"true", "false"})  # of which one says that it is not the other
 _NOTHING: Final[Mapping[str, float]] = {}
 
@@ -140,7 +129,7 @@ class FactTest(NamedTuple):
         of_run = _OF_RUN.get(self.fact) or _OF_RUN.get(self.source)
         if of_run is not None:
             most = int(self.above)  # of 0.5 calls 0: whether it was called at all
-            times = _TIMES.get(most, f" more than {most} times")
+            times = {0: "", 1: " more than once"}.get(most, f" more than {most} times")
             return of_run[holds].format(self.fact.removeprefix("=")) + times
         if "~" in self.fact:
             return f"{self._says(holds)} {_quoted([word for word, _ in self.weights] or [self.fact])}"
@@ -242,12 +231,12 @@ class FactTest(NamedTuple):
 
 def _quoted(facts: Sequence[str]) -> str:
     """A word, or some of several."""
-    words = ", ".join(f'"{fact.rpartition("~")[2]}"' for fact in facts[:_SHOWN_WORDS])
+    words = ", ".join(f'"{fact.rpartition("~")[2]}"' for fact in facts[:3])
     return words if len(facts) == 1 else f"words such as {words}"
 
 
 def _days_in_words(days: float) -> str:
-    if days < _HOURS_BELOW:
+    if days < 2:
         return f"{days * 24:.3g} hours"
     return f"{days:.3g} days"
 
@@ -311,7 +300,8 @@ def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision],
         facts: list[int] = segment.fact_F.tolist()
         if facts and asked.isdisjoint(facts):
             found[numbers.names[facts[0]].source] += times[id(segment)]
-    return Questions(tests, [name.source for name in names if found[name.source] >= _FEWEST_OTHERS])
+    # After three such results one more is not strange.
+    return Questions(tests, [name.source for name in names if found[name.source] >= 3])
 
 
 class KnownFacts(NamedTuple):
@@ -341,6 +331,14 @@ class KnownFacts(NamedTuple):
         """What was known before some of the decisions, which keep their rows."""
         kept_E = np.isin(self.row_E, rows)
         return self._replace(row_E=self.row_E[kept_E], fact_E=self.fact_E[kept_E], value_E=self.value_E[kept_E])
+
+    def most_known(self, fewest: int) -> Iterator[tuple[int, int]]:
+        """The numbers of facts known before so many of the decisions, each with how many, most first."""
+        known_F = np.bincount(self.fact_E)
+        for number in np.argsort(-known_F, kind="stable"):
+            if known_F[number] < fewest:
+                return
+            yield int(number), int(known_F[number])
 
     def column(self, number: int) -> Float32Array:
         """The value of a fact before each decision, NaN where it is not known, shape (N,)."""
@@ -402,7 +400,7 @@ def limits(name: FactName, value_X: Float32Array) -> list[float]:
         return [_THERE]
     distinct = np.unique(value_X)
     between = (distinct[1:] + distinct[:-1]) / 2
-    most = _MOST_DATES if name.fact.endswith(DATE) else _MOST_LIMITS
+    most = 6 if name.fact.endswith(DATE) else 16  # dates rarely decide
     if len(between) > most:
         quantiles = np.quantile(value_X, np.linspace(0, 1, most + 2)[1:-1])
         between = between[np.unique(np.minimum(np.searchsorted(between, quantiles), len(between) - 1))]
@@ -411,9 +409,9 @@ def limits(name: FactName, value_X: Float32Array) -> list[float]:
 
 
 def _in_several_families(true_FN: BoolArray, family_N: IndexArray) -> list[int]:
-    """The tests with several families on each side; all where there are few families."""
+    """The tests with several families on each side; all where there are fewer than 8."""
     size_M = np.bincount(family_N)
-    if len(size_M) < _MANY_FAMILIES:
+    if len(size_M) < 8:
         return list(range(len(true_FN)))
     yes_FM = counts_by(true_FN.T, family_N).T
     several = ((yes_FM > 0).sum(axis=1) >= _FEWEST_FAMILIES) & ((yes_FM < size_M).sum(axis=1) >= _FEWEST_FAMILIES)
@@ -426,7 +424,7 @@ def _distinct(
     """Of the tests with these numbers those that are true of different decisions, and the row of each.
 
     Of several that are true of the same decisions, what the last call returned comes first: it explains more than a
-    word of the user. Of words the longest says most, "quarantine" rather than "must"; the others go with it.
+    word of the user. Of words the longest says most, "quarantine" rather than "must"; up to eight others go with it.
     """
     ranks = {CALLED: 3, SINCE: 3, BEFORE: 4, SAID_LAST: 5, SAID: 6, USER: 7} | dict.fromkeys(last_tools, 0)
 
@@ -441,7 +439,7 @@ def _distinct(
     for first, *further in equal.values():
         test, others = tests[first], [tests[number] for number in further if "~" in tests[first].fact]
         words = [other.fact for other in others if other.source == test.source and "~" in other.fact]
-        chosen[test._replace(others=tuple(words[:MOST_WORDS]))] = first
+        chosen[test._replace(others=tuple(words[:8]))] = first
     return chosen
 
 
@@ -474,5 +472,5 @@ def _information(counts: Labels) -> FloatArray:
 
 
 def cost_of_test(tests: int, labels: int) -> float:
-    """Nats that the best of some tests must tell: their choice, a split, and what chance gains for each label."""
-    return math.log(tests) + _SPLIT + _BY_CHANCE * (labels - 1)
+    """Nats that the best of some tests must tell: their choice, 1 for a split, .5 by chance for each further label."""
+    return math.log(tests) + 1 + 0.5 * (labels - 1)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from itertools import count
 from math import prod
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -32,6 +33,11 @@ _log = logging.getLogger("hepm")
 
 FORMAT: Final = 17
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
+
+_NODES: Final = ("forest.test_M", "forest.after_M2", "small.test_M", "small.after_M2")
+_ROWS: Final = ("leaf_NT", "small_N", "unseen_NT", "called_NK", "value_N", "cleared_N", "run_N", "last_N4")
+_arrays: Final = attrgetter(*_NODES, *_ROWS)
+"""The arrays that are kept of a place, in the order of `PlaceEvidence`, after its tests."""
 
 
 class KeptEvidence(NamedTuple):
@@ -94,13 +100,6 @@ def keep(file: Path, kept: KeptEvidence) -> None:
     arrays |= {"family_R": requests.family_R, "won_R": requests.won_R, "called_3P": evidence.called_3P}
     arrays["value_D2"] = kept.value_D2
     _write(file, lambda stream: np.savez(stream, allow_pickle=False, **arrays))
-
-
-def _arrays(known: PlaceEvidence) -> list[NDArray[Any]]:
-    """What is kept of a place, in the order of `PlaceEvidence`, after its tests."""
-    nodes = [known.forest.test_M, known.forest.after_M2, known.small.test_M, known.small.after_M2]
-    decisions = [known.leaf_NT, known.small_N, known.unseen_NT, known.called_NK, known.value_N, known.cleared_N]
-    return [*nodes, *decisions, known.run_N, known.last_N4]
 
 
 def _write(file: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from hepm.evidence.chance import FEWEST_ASKED, MOST_ASKED, Chance, Hint, is_right
 from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
-from hepm.evidence.nearest import Requests
+from hepm.evidence.nearest import END, Requests
 from hepm.evidence.place import PlaceEvidence, RowsAt, grow
 from hepm.evidence.values import back_up
 from hepm.graph.delta import ADVISED, numbers_of
@@ -22,8 +22,6 @@ from hepm.types import ToolName
 
 FAMILIES: Final = 8
 """Families of a memory, from which on each is one case to a new request, however many runs it has."""
-_FEWEST_OF_KIND: Final = 3  # runs of a family whose requests are compared
-_PER_FAMILY: Final = 5  # decisions of one family that count fully
 MOST_DECISIONS: Final = 1_000
 """Of one place that are learned from, half of them the latest."""
 
@@ -89,7 +87,8 @@ def set_cases(runs: Sequence[LabelledRun]) -> None:
         runs_of[run.family].append(run)
     for family, of_family in runs_of.items():
         requests = {numbers_of(run.request) for run in of_family}
-        is_kind = len(runs_of) < FAMILIES or 2 * len(requests) > len(of_family) >= _FEWEST_OF_KIND
+        # Of fewer than three requests it cannot be said whether they differ.
+        is_kind = len(runs_of) < FAMILIES or 2 * len(requests) > len(of_family) >= 3
         for run in of_family:
             run.case = run.id if is_kind else family
 
@@ -107,18 +106,19 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
     likeness: list[float] = []
     for decision in asked:
         place, case, first = evidence.places[decision.place], decision.run.case, not decision.at
-        weight = min(1.0, _PER_FAMILY / per_family[case, first])
+        weight = min(1.0, 5 / per_family[case, first])  # a family counts as five decisions at most
         for known in (False, True):
             if known and runs_of[case] < 2:
                 continue
-            found = evidence.held_out(place, row_of[decision], decision.past, decision.again, known=known)
+            seen = evidence.held_out(place, row_of[decision], decision.past, known=known)
             if not known:
-                likeness.append(found.likeness)
-            parts = {tool: signs.nearest if known else signs.share for tool, signs in found.signs.items()}
+                likeness.append(seen.vote.likeness)
+            signs = seen.signs(sorted(seen.likely() - {END}), decision.again, {})
+            parts = {tool: of_tool.nearest if known else of_tool.share for tool, of_tool in signs.items()}
             # Of equal ways, what was done here is never ahead without its own run: all count that are nearly as likely.
             likely = max(parts.values(), default=0.0) / 2
-            for tool, of_tool in found.signs.items():
-                right = is_right(decision, tool, found.share)
+            for tool, of_tool in signs.items():
+                right = is_right(decision, tool, seen.share)
                 hints[first].append(Hint(of_tool, not known, right, weight, parts[tool] >= likely))
     return Chance.measure(*hints, likeness, measured=len(asked) >= FEWEST_ASKED)
 

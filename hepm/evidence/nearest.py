@@ -32,7 +32,6 @@ TEMPERATURE: Final = 0.1
 """Of weights by likeness: what is .1 less like weighs 1/e."""
 LONGEST: Final = 4
 """Equal last calls that count."""
-_COMPARED: Final = 50  # latest calls of which a common subsequence is looked for: its cost grows with their number
 _ROUNDING: Final = 1e-9  # by which equal cosines may differ; and keeps divisions by nothing finite
 
 
@@ -252,7 +251,8 @@ def aligned(calls: Sequence[ToolName], past: Sequence[ToolName]) -> tuple[int, T
         if match > longest or (match == longest and closer):
             longest, end = match, place
     if longest < min(2, len(past)):
-        longest, end = _common(calls, past[-_COMPARED:])
+        # Of the latest fifty: the cost grows with their number.
+        longest, end = _common(calls, past[-50:])
     return longest, (*calls, END)[end]
 
 

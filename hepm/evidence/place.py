@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
@@ -57,15 +57,8 @@ COMPARED: Final = 4
 """Last calls that are compared."""
 _FEWEST_IN_LEAF: Final = 2
 _FEWEST_IN_SMALL: Final = 3
-_FEWEST_DRAWN: Final = 6  # decisions below which a tree is grown from all
-_SHARE: Final = 150  # of n decisions, a test is true and false of at least n / 150
-FEWEST_USUAL: Final = 5
-"""Runs by which the best call of a place is known."""
-RARE_LABEL: Final = 3
-"""Decisions with one label, below which it is put together with others."""
 # How often a family is drawn for a tree, by the cumulative probabilities of a Poisson distribution with mean 1.
 _DRAWS: Final = np.array([0.3679, 0.7358, 0.9197, 0.9810])
-_MOST_COUNTS: Final = 4_000_000  # counts held at once while trees grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +102,6 @@ class Nodes:
             answer_NT = true_NF[rows, np.maximum(test_NT, 0)].astype(np.intp)
             node_NT = np.where(test_NT >= 0, self.after_M2[node_NT, answer_NT], node_NT)
         return node_NT
-
-    def rows_of_leaves(self, true_NF: BoolArray) -> list[IndexArray]:
-        """The decisions that end in each leaf of the first tree."""
-        leaf_N = self.leaves(true_NF, 1)[:, 0]
-        return [np.flatnonzero(leaf_N == leaf) for leaf in np.unique(leaf_N)]
 
     def path(self, true_F: BoolArray) -> tuple[list[int], int]:
         """The tests that the first tree asks with these answers, and where it ends."""
@@ -197,14 +185,9 @@ class PlaceEvidence:
 
     def like(self, true_UF: BoolArray) -> tuple[Float32Array, BoolArray]:
         """How like each decision is with these answers: by the forest, and by the small tree; shapes (N,)."""
-        weight_N, small_N = self._like_one(true_UF[0])
-        for true_F in true_UF[1:]:
-            also_N, small_also_N = self._like_one(true_F)
-            weight_N, small_N = weight_N + also_N, small_N | small_also_N
-        return weight_N / np.float32(len(true_UF)), small_N
-
-    def _like_one(self, true_F: BoolArray) -> tuple[Float32Array, BoolArray]:
-        return _same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F)), self.small_N == self.small.path(true_F)[1]
+        forest_UN = [_same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F)) for true_F in true_UF]
+        small_UN = [self.small_N == self.small.path(true_F)[1] for true_F in true_UF]
+        return reduce(np.add, forest_UN) / np.float32(len(true_UF)), reduce(np.logical_or, small_UN)
 
     def like_unseen(self, row: int) -> tuple[Float32Array, BoolArray]:
         """The same of one of the decisions, by the trees that were grown without its family."""
@@ -239,13 +222,12 @@ class PlaceEvidence:
         first_C[:1] = True
         first_C[1:] = (tool_C[1:] != tool_C[:-1]) | (run_C[1:] != run_C[:-1])
         tool_U, row_U = tool_C[first_C], row_C[first_C]
-        tried_K = np.bincount(tool_U, minlength=len(self.tools))
-        won_K = np.bincount(tool_U, self.value_N[row_U] == 1, len(self.tools)).astype(np.intp)
-        cleared_K = np.bincount(tool_U, self.cleared_N[row_U], len(self.tools))
         by_tool: dict[ToolName, Counted] = {}
-        for tool, *counts in zip(self.tools, tried_K.tolist(), won_K.tolist(), cleared_K.tolist(), strict=True):
-            if counts[0]:
-                by_tool[tool] = Counted(*counts)
+        worth_3U = (np.ones(len(row_U)), self.value_N[row_U] == 1, self.cleared_N[row_U])
+        sums_3K = [np.bincount(tool_U, worth_U, len(self.tools)).tolist() for worth_U in worth_3U]
+        for tool, tried, won, cleared in zip(self.tools, *sums_3K, strict=True):
+            if tried:
+                by_tool[tool] = Counted(int(tried), int(won), cleared)
         return by_tool
 
     @cached_property
@@ -260,10 +242,13 @@ class PlaceEvidence:
 
     @cached_property
     def usual(self) -> float:
-        """What the best call in any leaf of the small tree achieves, by its lower bound; if all are rare, the mean."""
+        """What the best call in any leaf of the small tree achieves, by its lower bound.
+
+        Five runs must have made it; if none has so many, the mean of all.
+        """
         base = float(self.cleared_N.mean())
         known = (counted for ways in self.by_leaf.values() for counted in ways.values())
-        return max((counted.bounds(base)[0] for counted in known if counted.tried >= FEWEST_USUAL), default=base)
+        return max((counted.bounds(base)[0] for counted in known if counted.tried >= 5), default=base)
 
     def prepare(self) -> None:
         """Compute what the first request at this place would wait for."""
@@ -284,24 +269,20 @@ class PlaceEvidence:
     ) -> PlaceEvidence:
         """The same with one decision more, in the leaves where it ends; tests and trees stay."""
         names = tuple(dict.fromkeys([*self.tools, *tools]))
-        called_NK = np.zeros((len(self.run_N) + 1, len(names)), dtype=np.bool_)
-        called_NK[:-1, : len(self.tools)] = self.called_NK
-        called_NK[-1, [names.index(tool) for tool in tools]] = True
-        return PlaceEvidence(
-            self.seen + 1,
-            names,
-            self.questions,
-            self.forest,
-            self.small,
-            np.concatenate([self.leaf_NT, self.forest.leaves_of_one(true_F)[None]]),
-            np.append(self.small_N, np.int32(self.small.path(true_F)[1])),
-            np.concatenate([self.unseen_NT, np.ones((1, TREES), dtype=np.bool_)]),
-            called_NK,
-            np.append(self.value_N, np.float32(value)),
-            np.append(self.cleared_N, np.float32(value == 1)),
-            np.append(self.run_N, run),
-            np.concatenate([self.last_N4, np.array([last], dtype=np.int32)]),
-        )
+        called_NK = np.zeros((len(self.run_N), len(names)), dtype=np.bool_)
+        called_NK[:, : len(self.tools)] = self.called_NK
+        added: list[tuple[NDArray[Any], object]] = [
+            (self.leaf_NT, self.forest.leaves_of_one(true_F)),
+            (self.small_N, self.small.path(true_F)[1]),
+            (self.unseen_NT, [True] * TREES),
+            (called_NK, [tool in tools for tool in names]),
+            (self.value_N, value),
+            (self.cleared_N, value == 1),
+            (self.run_N, run),
+            (self.last_N4, last),
+        ]
+        arrays = [np.append(before, np.array([row], dtype=before.dtype), axis=0) for before, row in added]
+        return PlaceEvidence(self.seen + 1, names, self.questions, self.forest, self.small, *arrays)
 
 
 Places: TypeAlias = Mapping[CallPlace, PlaceEvidence]
@@ -323,15 +304,12 @@ def grow(
         run_N, last_N4: As in `PlaceEvidence`.
     """
     tools = sorted({tool for decision in decisions for tool in decision.tools})
-    number = {tool: place for place, tool in enumerate(tools)}
-    called_NK = np.zeros((len(decisions), len(tools)), dtype=np.bool_)
-    for row, decision in enumerate(decisions):
-        called_NK[row, [number[tool] for tool in decision.tools]] = True
+    called_NK = np.array([[tool in decision.tools for tool in tools] for decision in decisions])
     won_N = np.array([decision.run.won for decision in decisions])
     families, family_N = np.unique([decision.run.case for decision in decisions], return_inverse=True)
     label_N = 2 * called_NK.argmax(axis=1) + won_N  # by the first of the tools
     instance_N = np.unique([decision.run.instance for decision in decisions], return_inverse=True)[1]
-    fewest = max(2, len(decisions) // _SHARE)
+    fewest = max(2, len(decisions) // 150)  # of which a test is true, and false
     last = RESULTS_OF + decisions[0].place.tool
 
     def is_of_place(test: FactTest) -> bool:
@@ -343,10 +321,11 @@ def grow(
     found = with_comparisons(found, known, label_N, instance_N, fewest=fewest, keep=is_of_place)
     found = with_wordings(found, known, label_N, instance_N)
     # What decides for requests of one kind says little where all kinds meet.
-    parts = grow_small(found.true_NF, label_N).rows_of_leaves(found.true_NF)
-    found = with_comparisons(found, known, label_N, instance_N, fewest=2, keep=is_of_place, parts=parts)
+    part_N = grow_small(found.true_NF, label_N).leaves(found.true_NF, 1)[:, 0]
+    found = with_comparisons(found, known, label_N, instance_N, fewest=2, keep=is_of_place, part_N=part_N)
     drawn_NT = _drawn(families.tolist())[family_N]
-    drawn_NT[:, drawn_NT.sum(axis=0) < min(_FEWEST_DRAWN, len(decisions))] = 1
+    # A tree of which few are drawn is grown from all.
+    drawn_NT[:, drawn_NT.sum(axis=0) < min(6, len(decisions))] = 1
     forest = _grow_forest(found.true_NF, label_N, 2 * len(tools), drawn_NT)
     small = grow_small(found.true_NF, label_N)
     return PlaceEvidence(
@@ -417,8 +396,8 @@ def _paying_test(true_NF: BoolArray, label_N: Labels) -> int:
     labels, label_N, count_C = np.unique(label_N, return_inverse=True, return_counts=True)
     if not tests or len(labels) < 2:
         return -1
-    # Rare labels of a kind count as one: they end in lost, or in won.
-    merged_C = np.where(count_C < RARE_LABEL, -1 - labels % 2, labels)
+    # Labels of one or two rows count as one of their kind: they end in lost, or in won.
+    merged_C = np.where(count_C < 3, -1 - labels % 2, labels)
     merged_N = merged_C[label_N]
     yes_F = true_NF.sum(axis=0)
     gain_F = gains(true_NF, merged_N)
@@ -435,8 +414,9 @@ def _grow_forest(true_NF: BoolArray, label_N: Labels, labels: int, drawn_NT: NDA
     random = np.random.default_rng(0)
     node_R, row_R = np.nonzero(drawn_NT.T)
     weight_R = drawn_NT.T[node_R, row_R].astype(np.float64)
-    test_M = [np.full(TREES, -1, dtype=np.int32)]
-    after_M2 = [np.full((TREES, 2), -1, dtype=np.int32)]
+    most = TREES + 2 * len(row_R)  # a split leaves decisions on both sides
+    test_M = np.full(most, -1, dtype=np.int32)
+    after_M2 = np.full((most, 2), -1, dtype=np.int32)
     count = TREES
     for _ in range(min(DEEPEST, tests)):  # no path asks a test twice
         open_J, here_R = np.unique(node_R, return_inverse=True)
@@ -450,20 +430,14 @@ def _grow_forest(true_NF: BoolArray, label_N: Labels, labels: int, drawn_NT: NDA
         tried_JS = random.integers(0, tests, (len(open_J), min(TRIED, tests)))
         best_J = _best_splits(true_NF, label_N, tried_JS, here_R, row_R, weight_R, total_JC[mixed_J])
         split_J = best_J >= 0
-        after_J = np.full(len(open_J), -1, dtype=np.int32)
-        after_J[split_J] = count + 2 * np.arange(np.count_nonzero(split_J))
-        # All nodes of this level lie in the last part.
-        start = count - len(test_M[-1])
-        test_M[-1][open_J - start] = best_J
-        after_M2[-1][open_J - start] = np.column_stack([after_J, np.where(split_J, after_J + 1, -1)])
-        added = 2 * int(np.count_nonzero(split_J))
-        test_M.append(np.full(added, -1, dtype=np.int32))
-        after_M2.append(np.full((added, 2), -1, dtype=np.int32))
-        count += added
+        after_J = count + 2 * np.cumsum(split_J) - 2
+        test_M[open_J] = best_J
+        after_M2[open_J[split_J]] = after_J[split_J, None] + [0, 1]
+        count += 2 * int(np.count_nonzero(split_J))
         kept_R = split_J[here_R]
         row_R, weight_R, here_R = row_R[kept_R], weight_R[kept_R], here_R[kept_R]
         node_R = after_J[here_R] + true_NF[row_R, best_J[here_R]]
-    return Nodes(np.concatenate(test_M), np.concatenate(after_M2))
+    return Nodes(test_M[:count].copy(), after_M2[:count].copy())
 
 
 def _best_splits(
@@ -483,12 +457,10 @@ def _best_splits(
     """
     best_J = np.full(len(tried_JS), -1, dtype=np.int32)
     tried, labels = tried_JS.shape[1], total_JC.shape[1]
-    order_R = np.argsort(here_R, kind="stable")
-    here_R, row_R, weight_R = here_R[order_R], row_R[order_R], weight_R[order_R]
-    at_once = max(_MOST_COUNTS // (tried * labels), 1)
+    at_once = max(4_000_000 // (tried * labels), 1)  # so many counts are held at once
     for start in range(0, len(tried_JS), at_once):
         tried_PS, total_PC = tried_JS[start : start + at_once], total_JC[start : start + at_once]
-        part = slice(*np.searchsorted(here_R, [start, start + len(tried_PS)]).tolist())
+        part = np.flatnonzero((here_R >= start) & (here_R < start + at_once))
         here, rows = here_R[part] - start, row_R[part]
         drawn, test = np.nonzero(true_NF[rows[:, None], tried_PS[here]])
         count = (here[drawn] * tried + test) * labels + label_N[rows[drawn]]

@@ -40,21 +40,16 @@ FEWEST: Final = 3
 """Runs that bear a rule out, below which it is none."""
 FEWEST_FAILED: Final = 2
 """Runs in which a way failed, below which no rule speaks against it."""
-MOST_FACTS: Final = 3
-"""Of one condition."""
 MISSED: Final = 0.2
 """By so much a call achieves less than the best way known, from which on it counts as a mistake."""
 RELIABLE: Final = 0.75
 """Share of runs that bear a rule out, from which on it is one; wrong labels alone make it lower than 1."""
 OUTSTANDING: Final = 0.65
 """Share of the runs that found a way, from which on it is named as the one that works."""
-AT_ONCE: Final = 0.6
-"""Share of the runs that came to a way without a detour, below which another call is the way."""
 MOSTLY: Final = 0.6
 """Share of the runs that failed by a way, from which on it is one to keep off."""
 _PURE: Final = 0.95  # share of the decisions that bear a rule out everywhere: no condition is looked for
 _FOLDS: Final = 5  # parts of the families, each of which is asked about what the others teach
-_BY_CHANCE: Final = 0.05  # how often a condition that decides nothing may be found at a place, at most
 _Z: Final = 1.645  # one side of the interval leaves out 5 %
 
 FAILED: Final = FactTest(ENDED, "=error", 0.5)
@@ -434,7 +429,8 @@ class _AtPlace:
         at_once = self._runs_in(well_N & self._did(tool))
         if everywhere:
             share, reached = _PURE, at_once
-        return at_once >= max(FEWEST, AT_ONCE * reached) and reached >= share * worked
+        # Where fewer came to it without a detour, another call is the way.
+        return at_once >= max(FEWEST, 0.6 * reached) and reached >= share * worked
 
     def _worse(self, tool: ToolName, under_N: BoolArray) -> tuple[ToolName, ...]:
         """The tools that surely fail more often, the one with most failures first."""
@@ -554,7 +550,7 @@ class _AtPlace:
         tasks = self._instances_in(found_N)
         by_chance = len(self._true_N) * _chance_of(borne_out / times, usual, tasks)
         repeated = tasks < self._runs_in(found_N)
-        if (repeated and by_chance >= _BY_CHANCE) or not self._says_something(path):
+        if (repeated and by_chance >= 0.05) or not self._says_something(path):
             return []
         return path
 
@@ -586,9 +582,12 @@ class _AtPlace:
         return np.array([fold[name] for name in names])
 
     def _best_path(self, among_N: BoolArray, right_N: BoolArray) -> _Path | None:
-        """The way to the leaf with most decisions that bear a rule out, if nearly all do there; None without one."""
+        """The way to the leaf with most decisions that bear a rule out, if nearly all do there; None without one.
+
+        It asks three questions at most.
+        """
         true_RF, right_R = self._tests.true_NF[among_N], right_N[among_N]
-        tree = grow_small(true_RF, right_R.astype(np.intp), deepest=MOST_FACTS)
+        tree = grow_small(true_RF, right_R.astype(np.intp), deepest=3)
         leaf_R = tree.leaves(true_RF, 1)[:, 0]
         right_L = np.bincount(leaf_R, right_R)
         right_L[(right_L < FEWEST) | (right_L < RELIABLE * np.bincount(leaf_R))] = 0

@@ -46,8 +46,6 @@ SELDOM: Final = 20
 """Decisions at a place that a part of the runs is too few for: others are read from the store,"""
 MOST_AFTER: Final = 64
 """this many runs,"""
-_MOST_PLACES: Final = 256  # that this is kept for
-_AT_ONCE: Final = 512  # runs that are read with one statement
 
 
 class RunSample(NamedTuple):
@@ -117,7 +115,7 @@ class LiveEvidence:
             return evidence
         with self._reading:
             if place.tool not in self._seldom:
-                if len(self._seldom) >= _MOST_PLACES:
+                if len(self._seldom) >= 256:
                     self._seldom.clear()
                 # It is made anew with each run, and so is what is measured.
                 with suppress(StoreUnavailableError):
@@ -340,7 +338,7 @@ class LiveEvidence:
         """Labelled, counted runs, the latest first."""
         before = LAST_ROW
         while True:
-            page = self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE)
+            page = self._store.latest_runs(namespace=self._namespace, before=before, most=512)
             if not page:
                 return
             yield from reversed(page)

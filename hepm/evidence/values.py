@@ -24,19 +24,11 @@ from hepm.types import ToolName
 
 SWEEPS: Final = 3
 """Steps over which a failure is passed back."""
-_STEPS: Final = 30  # of expectation maximisation
 _USUAL: Final = 2.0  # cases, wrong as often as at first, that are added to those of a kind
 _DOUBT: Final = 1.0  # cases that did otherwise, and as many that did the same, that are added to those of a leaf
-_MOST_WRONG: Final = 0.9
 _FEWEST_CASES: Final = 3  # of a kind, below which nothing is charged to it
-_FEWEST_BEST: Final = 5  # decisions of a tool that may be the best one
-_FEWEST_GOOD: Final = 1.2  # the same of one beside which others are clearly worse
-_ROUNDS: Final = 3  # in which failures are explained by what was explained before
 _CLEARLY: Final = 1.5  # standard errors between two kinds
-_MOSTLY_FAILS: Final = 0.3  # share of successes up to which a kind explains failures
-_CAUTIOUS: Final = 0.67  # standard errors below the mean of what a way achieves
 _ROUNDING: Final = 1e-6  # keeps shares below 1, and divisions by nothing finite
-_UNKNOWN: Final = 0.5  # part of the base that a situation achieves which no decision is like
 _LEAST: Final = 0.2  # decisions below which nothing is known of a tool
 
 
@@ -71,21 +63,18 @@ class Way(NamedTuple):
         return bounds(self.worked, self.tried, self.base)
 
 
-def effective(weight_XN: Float32Array) -> Float32Array:
-    """Weights scaled so that each row sums to its effective number of decisions (Kish 1965)."""
-    squares_X = (weight_XN**2).sum(axis=-1, keepdims=True)
-    return weight_XN * (weight_XN.sum(axis=-1, keepdims=True) / np.maximum(squares_X, 1e-12))
-
-
 def best_known(place: PlaceEvidence, weight_XN: Float32Array, base: float) -> Float32Array:
-    """What the best way achieves in X situations, by its lower bound, shape (X,)."""
-    weight_XN = effective(weight_XN)
+    """What the best way achieves in X situations, by its lower bound, shape (X,); half the base where none is alike."""
+    # To the effective number of decisions (Kish 1965).
+    squares_X = (weight_XN**2).sum(axis=-1, keepdims=True)
+    weight_XN = weight_XN * (weight_XN.sum(axis=-1, keepdims=True) / np.maximum(squares_X, 1e-12))
     worked_XK = place.by_tool(weight_XN * place.value_N)
     tried_XK = place.by_tool(weight_XN)
     mean_XK = (worked_XK + base) / (tried_XK + 1)
-    low_XK = mean_XK - _CAUTIOUS * np.sqrt(np.clip(mean_XK * (1 - mean_XK), 0, None) / (tried_XK + 2))
+    # Two thirds of a standard error below the mean.
+    low_XK = mean_XK - 0.67 * np.sqrt(np.clip(mean_XK * (1 - mean_XK), 0, None) / (tried_XK + 2))
     best_X = np.where(tried_XK > _LEAST, low_XK, 0).max(axis=1, initial=0)
-    return np.where(tried_XK.sum(axis=1) > _LEAST, best_X, _UNKNOWN * base).astype(np.float32)
+    return np.where(tried_XK.sum(axis=1) > _LEAST, best_X, 0.5 * base).astype(np.float32)
 
 
 def back_up(
@@ -188,9 +177,9 @@ def charges(kinds: Kinds) -> FloatArray:
     others_K = np.bincount(kinds.leaf_K, won_K)[kinds.leaf_K] - won_K
     doubt_K = (others_K + _DOUBT) / (others_K + won_K + 2 * _DOUBT)
     usual_K = doubt_K * len(np.unique(kinds.run_D[lost_D])) / max(float(doubt_K[kind_D].sum()), 1)
-    wrong_K = np.minimum(usual_K, _MOST_WRONG)
+    wrong_K = np.minimum(usual_K, 0.9)
     charge_D = np.zeros(len(kind_D))
-    for _ in range(_STEPS):
+    for _ in range(30):  # of expectation maximisation
         wrong_D = np.minimum(wrong_K[kind_D], 1 - _ROUNDING) * lost_D
         right_D = np.exp(kinds.in_run(np.log1p(-wrong_D)))
         charge_D = np.minimum(wrong_D / np.maximum(1 - right_D, _ROUNDING), 1)
@@ -208,17 +197,18 @@ def cleared(kinds: Kinds, base: float) -> tuple[FloatArray, float]:
     won_K = kinds.counts(~kinds.lost_D)
     cleared_D = (~kinds.lost_D).astype(np.float64)
     best = base
-    for _ in range(_ROUNDS):
+    for _ in range(3):
         # A failure that other calls explain says nothing of this one.
         cases_K = kinds.counts(np.where(kinds.lost_D, 1 - cleared_D, 1.0))
         mean_K = (won_K + base) / (cases_K + 1)
         error_K = np.sqrt(mean_K * (1 - mean_K) / (cases_K + 2))
-        best = max(float((mean_K - error_K)[cases_K >= _FEWEST_BEST].max(initial=base)), base)
-        low_K = np.where(won_K >= _FEWEST_GOOD, mean_K - _CLEARLY * error_K, 0.0)
+        # The best kind has five cases at least; one beside which others are clearly worse succeeded more than once.
+        best = max(float((mean_K - error_K)[cases_K >= 5].max(initial=base)), base)
+        low_K = np.where(won_K >= 1.2, mean_K - _CLEARLY * error_K, 0.0)
         best_L = np.zeros(int(kinds.leaf_K.max(initial=0)) + 1)
         np.maximum.at(best_L, kinds.leaf_K, low_K)
         worse_K = (mean_K + _CLEARLY * error_K < best_L[kinds.leaf_K]) & (cases_K - won_K >= _FEWEST_CASES)
-        explains_K = (1 - mean_K) * (worse_K & (mean_K <= _MOSTLY_FAILS))
+        explains_K = (1 - mean_K) * (worse_K & (mean_K <= 0.3))
         left_D = np.log1p(-explains_K[kinds.kind_D]) * kinds.lost_D
         others_D = 1 - np.exp(kinds.in_run(left_D) - left_D)
         cleared_D = np.where(kinds.lost_D, others_D, 1.0).astype(np.float64)

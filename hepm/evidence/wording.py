@@ -17,13 +17,9 @@ from hepm.evidence.decisions import BoolArray, FloatArray, IndexArray, Labels
 from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, cost_of_test, gains
 from hepm.types import SAID, SAID_LAST
 
-_FEWEST_ROWS: Final = 3  # that have a word
-_FEWEST_GROUPS: Final = 6  # on each side
 _MOST_TOOLS: Final = 6
-_MOST_WORDS: Final = 300
 _LIMITS: Final = np.linspace(0, 1, 13)[1:-1]  # shares of the decisions below a limit
 _PRIOR: Final = 2.0  # groups with a word, and as many without it, that are added to each side
-_MORE: Final = 2.0  # nats that such a test gains beyond its cost
 
 
 def with_wordings(found: TestedRows, known: KnownFacts, label_N: Labels, family_N: IndexArray) -> TestedRows:
@@ -34,7 +30,8 @@ def with_wordings(found: TestedRows, known: KnownFacts, label_N: Labels, family_
         family_N: What repeats itself counts once.
     """
     once = np.unique(np.stack([family_N, label_N]), axis=1, return_index=True)[1]
-    cost = _MORE + cost_of_test(2 * _MOST_TOOLS * len(_LIMITS), len(np.unique(label_N)))
+    # Two nats more than another test: it has many weights.
+    cost = 2 + cost_of_test(2 * _MOST_TOOLS * len(_LIMITS), len(np.unique(label_N)))
     seen = {column.tobytes() for column in found.true_NF.T}
     tests, columns = list(found.tests), [found.true_NF]
     for source in (SAID_LAST, SAID, known.decisions[0].place.tool):
@@ -42,7 +39,8 @@ def with_wordings(found: TestedRows, known: KnownFacts, label_N: Labels, family_
         row_E, word_E = np.nonzero(has_NV)
         group_N = _groups(has_NV, family_N)
         for one_N, other_N in _contrasts(label_N):
-            if min(len(np.unique(group_N[side_N])) for side_N in (one_N, other_N)) < _FEWEST_GROUPS:
+            # Of fewer texts on a side nothing is learned.
+            if min(len(np.unique(group_N[side_N])) for side_N in (one_N, other_N)) < 6:
                 continue
             one_V, one_E = _log_shares(one_N, group_N, row_E, word_E, len(words))
             other_V, other_E = _log_shares(other_N, group_N, row_E, word_E, len(words))
@@ -66,15 +64,13 @@ def with_wordings(found: TestedRows, known: KnownFacts, label_N: Labels, family_
 
 
 def _words_of(known: KnownFacts, source: str) -> tuple[list[str], BoolArray]:
-    """The words of a source, and which decisions knew them, shape (N, V)."""
-    rows_F = np.bincount(known.fact_E, minlength=len(known.names))
+    """The words of a source in three decisions or more, at most 300, and which decisions knew them, shape (N, V)."""
     words: list[int] = []
-    by_rows: list[int] = np.argsort(-rows_F, kind="stable").tolist()
-    for number in by_rows:
-        if rows_F[number] < _FEWEST_ROWS or len(words) == _MOST_WORDS:
+    for number, rows in known.most_known(3):
+        if len(words) == 300:
             break
         name = known.names[number]
-        if name.source == source and "~" in name.fact and 2 * rows_F[number] <= len(known.decisions):
+        if name.source == source and "~" in name.fact and 2 * rows <= len(known.decisions):
             words.append(number)
     column_F = np.full(len(known.names), -1)
     column_F[words] = np.arange(len(words))

@@ -37,8 +37,6 @@ from hepm.types import (
 if TYPE_CHECKING:
     from hepm.policy.query import TrainedRanker
 
-RANKER: Final = 0.2
-"""Weight of the log-chances of a trained ranker, chosen by benchmarks/rank.py."""
 CHECKED: Final = 0.1
 """Chance from which on it is looked up whether a tool has begun to fail."""
 FEWEST_FAILED: Final = 1.0
@@ -87,14 +85,10 @@ DONE: Final = 0.5
 ENDED: Final = 0.75
 """and of all successful runs with like requests: where fewer ended, a fact may say that this run goes on."""
 DONE_SURELY: Final = 0.9
-"""This share, if one run more is counted that mostly ended, and the part of the nearest runs' vote that ended here, from
-which on an agent is told so,"""
-FEWEST_ENDED: Final = 8
-"""if so many successful runs ended here, whatever their requests."""
+"""This share, with one run more that mostly ended, and the part of the nearest runs' vote that ended here, from which on
+an agent is told so, if eight successful runs ended here, whatever their requests."""
 STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
-LOWERED: Final = 3.0
-"""The power of what a way achieves, by which the odds of its chance are lower: most failures are of later calls."""
 REACHED: Final = 0.9
 """Part of `Findings.ceiling`: a way after which fewer runs succeed has a lower chance."""
 MOSTLY: Final = 0.8
@@ -108,16 +102,8 @@ SOMETIMES: Final = 0.15
 nothing known says so."""
 SOME: Final = 0.125
 """Successes with another way, as a part of those with a tool, from which on it is no mere detour."""
-FEWEST_KNOWN: Final = 3.0
-"""Effective decisions that all failed, from which on no way is known to work."""
-SAME_WORDS: Final = 0.7
-"""Likeness of a known request that says as little of what is wanted: "please help"."""
 MOST_WARNINGS: Final = 3
-_LIKE: Final = 0.5  # share of the nearest runs' vote
 _NEVER: Final = 0.5  # decisions that worked, below which nothing is known to work
-_MOST_CONDITIONS: Final = 3  # in a reason, the last ones
-_SPLIT: Final = 2  # ways that are named where runs differ
-_ROUNDING: Final = 1e-6  # by which equal likenesses may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +115,6 @@ class Spoken:
         warned: Ways to avoid, most failures first.
         instead: The way that worked where these failed; None if none stands out.
         fork: Whether the first is named since others fail here.
-        done: Of the successful runs with like requests that came here, the share that ended here, where that is sure.
         silence: If no tool is named: "user", "strange", "strayed", "done", "failed", "again", "differ", "few" or
             "unsure".
     """
@@ -138,7 +123,6 @@ class Spoken:
     warned: Sequence[Way]
     instead: Way | None = None
     fork: bool = False
-    done: float = 0.0
     silence: str = ""
 
 
@@ -162,7 +146,7 @@ def spoken(
         return Spoken(_shares(found.rank), warned, instead)
     silence = _foreseen(found)
     if silence:
-        return Spoken({}, [], done=_surely_done(found, situation, floors), silence=silence)
+        return Spoken({}, [], silence=silence)
     avoided = {way.tool for way in warned}
     # What stands out in like situations may be called again.
     again = situation.again - found.counted.keys()
@@ -184,7 +168,7 @@ def _tried(found: Findings) -> list[Way]:
     # Nothing is known to work in such situations: what like requests did here in others is the best there is.
     tried = {way.tool for way in ways}
     for tool, way in found.wider.items():
-        if tool not in tried and found.vote.share.get(tool, 0.0) >= _LIKE:
+        if tool not in tried and found.vote.share.get(tool, 0.0) >= 0.5:
             ways.append(way)
     return ways
 
@@ -255,20 +239,22 @@ def _likely(tool: ToolName, found: Findings) -> float:
     likely, achieved = found.chance.get(tool, 0.0), _achieved(tool, found)
     if achieved < UNFAILED:
         return likely * achieved
-    odds = likely / (1 - likely) * achieved**LOWERED
+    odds = likely / (1 - likely) * achieved**3  # most failures are of later calls
     return max(odds / (1 + odds), likely * achieved)
 
 
-def _surely_done(found: Findings, situation: Situation, floors: Floors) -> float:
+def _surely_done(found: Findings, situation: Situation, query: Query, floors: Floors) -> float:
     """The share of like successful runs that ended here, if nearly all did, and the nearest ones, too; else 0.
 
-    Not where the user has written between the calls, this run lacks a call of nearly all, or most that ended here failed.
+    Not where the user has written between the calls, this run lacks a call of nearly all, or most that ended here
+    failed; nor for an agent that asks about some of its tools: it may have others to call.
     """
     ended = found.ended
     share = (ended.share * ended.like + ENDED) / (ended.like + 1)
-    if ended.runs < FEWEST_ENDED or min(share, found.vote.share.get(END, 0.0)) < max(DONE_SURELY, floors.chance):
+    if ended.runs < 8 or min(share, found.vote.share.get(END, 0.0)) < max(DONE_SURELY, floors.chance):
         return 0.0
-    if situation.wish != situation.words or not ended.complete or ended.succeeded < FAILING:
+    whole = ended.complete and situation.wish == situation.words and query.allows(situation.place.tool)
+    if not whole or ended.succeeded < FAILING:
         return 0.0
     return share
 
@@ -288,9 +274,9 @@ def _achieved(tool: ToolName, found: Findings) -> float:
 def _reach(tool: ToolName, found: Findings) -> float:
     """The most that a tool may achieve under these conditions, as a part of what the best one at this place does."""
     counted = found.counted.get(tool)
-    if found.place is None or counted is None or not found.place.usual:
+    if counted is None or not found.usual:
         return 1.0
-    return counted.bounds(found.place.usual)[1] / found.place.usual
+    return counted.bounds(found.usual)[1] / found.usual
 
 
 def _shares(rank: Scores) -> Scores:
@@ -357,11 +343,8 @@ def _fails(tool: ToolName, found: Findings) -> bool:
     # Where all calls fail, the request may be too hard.
     if others.won < FEWEST_COUNTED or counted.bounds(found.base)[1] >= others.bounds(found.base)[0]:
         return False
-    if found.place is None:
-        return False
     # What others explain of a failure speaks for a call here: a warning takes it away from agents.
-    most = bounds(counted.cleared, counted.tried, found.place.usual)[1]
-    return most < FAILING * found.place.usual
+    return bounds(counted.cleared, counted.tried, found.usual)[1] < FAILING * found.usual
 
 
 def _works_at_times(counted: Counted) -> bool:
@@ -429,7 +412,8 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
 def _is_sure(tool: ToolName, found: Findings, chance: Chance) -> bool:
     """Whether the request is known for sure, and nearly all runs of it called a tool."""
     vote = found.vote
-    if not (ALIKE <= vote.known > chance.sure + _ROUNDING and vote.share.get(tool, 0.0) >= ALIKE):
+    # Rounding must not decide.
+    if not (ALIKE <= vote.known > chance.sure + 1e-6 and vote.share.get(tool, 0.0) >= ALIKE):
         return False
     return found.share.get(tool, 0.0) >= FITTING and _achieved(tool, found) >= MOSTLY
 
@@ -461,6 +445,7 @@ class _Answer(NamedTuple):
     found: Findings
     spoken: Spoken
     drifts: Mapping[ToolName, Drift]
+    floors: Floors
 
 
 class Hybrid:
@@ -487,10 +472,13 @@ class Hybrid:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, surest first, ties by name; with warnings of those that failed from here."""
+        floors = self._floors
         situation = Situation.of(query.after, query.history, query.state or StateSummary())
         evidence = live_evidence(mirror).at(situation.place)
-        if self._floors.support and not any(tool in evidence.stems or (tool,) == query.after for tool in query.after):
-            return nothing_known(mirror, query, self._floors)
+        # Of parallel calls one may be known.
+        unknown = len(query.after) > 1 and evidence.stems.keys().isdisjoint(query.after)
+        if floors.support and unknown:
+            return nothing_known(mirror, query, floors)
         allowed = evidence.support.keys() - query.names.retired
         if query.tools is not None:
             allowed = allowed & query.tools
@@ -498,41 +486,41 @@ class Hybrid:
         # Without facts no test has an answer, and none would not be "no".
         blind = query.state is None or not query.state.facts
         found = evidence.at(situation, blind=blind, allowed=allowed, witness=witness)
-        if self._floors.support and situation.place not in evidence.places:
-            done = _surely_done(found, situation, self._floors) if query.allows(situation.place.tool) else 0.0
-            return replace(self._nothing(mirror, query, situation, evidence), done=done)
-        if self._floors.chance and _says_nothing(situation, query, evidence, found):
+        if floors.support and situation.place not in evidence.places:
+            if situation.place.failed and any(place.tool == situation.place.tool for place in evidence.places):
+                why = f"what works {place_of(query)} is not known: no run met such an error there"
+                return Suggestions(abstained=why)
+            done = _surely_done(found, situation, query, floors)
+            return replace(nothing_known(mirror, query, floors), done=done)
+        if floors.chance and _says_nothing(situation, query, evidence, found):
             why = "the request is unlike all known ones: no word that says what is wanted is theirs"
             return Suggestions(abstained=why)
         drifts = mirror.drifts([tool for tool, likely in found.chance.items() if likely >= CHECKED])
         works = {tool: drift.works for tool, drift in drifts.items()}
-        said = spoken(found, situation, evidence.chance, self._floors, allows=query.allows, works=works)
-        return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts), self._floors)
+        said = spoken(found, situation, evidence.chance, floors, allows=query.allows, works=works)
+        return _suggestions(_Answer(mirror, query, evidence, situation, found, said, drifts, floors))
 
     def _witness(self, mirror: NamespaceMirror, query: Query, tools: Sequence[ToolName]) -> Scores:
         """Log-odds that a trained ranker adds."""
         if self._ranker is None or query.vector is None or not tools:
             return {}
         chances = self._ranker.log_chances(mirror, query, tools)
-        return {tool: RANKER * likely for tool, likely in zip(tools, chances.tolist(), strict=True)}
-
-    def _nothing(self, mirror: NamespaceMirror, query: Query, situation: Situation, evidence: Learned) -> Suggestions:
-        if situation.place.failed and any(place.tool == situation.place.tool for place in evidence.places):
-            return Suggestions(abstained=f"what works {place_of(query)} is not known: no run met such an error there")
-        return nothing_known(mirror, query, self._floors)
+        # A weight chosen by benchmarks/rank.py.
+        return {tool: 0.2 * likely for tool, likely in zip(tools, chances.tolist(), strict=True)}
 
 
 def _says_nothing(situation: Situation, query: Query, evidence: Learned, found: Findings) -> bool:
     """Whether a first message has no word of what any known request wants, and is in the words of none."""
-    if situation.place.tool != START or query.state is None or found.vote.likeness >= SAME_WORDS:
+    # A known request may say as little of what is wanted: "please help".
+    if situation.place.tool != START or query.state is None or found.vote.likeness >= 0.7:
         return False
     wanted = set(content_words(said_text(query.state)).split())
     return not evidence.requests.knows(wanted)
 
 
-def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
+def _suggestions(answer: _Answer) -> Suggestions:
     """What was found, in words."""
-    query, found, said = answer.query, answer.found, answer.spoken
+    query, found, said, floors = answer.query, answer.found, answer.spoken, answer.floors
     ways = [way for way in found.ways.values() if query.allows(way.tool)]
     chances = _shares(found.rank)
     if floors.support and floors.chance and _all_failed(ways) and said.instead is None:
@@ -542,9 +530,10 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
     if not found.rank and not warnings:
         return nothing_known(answer.mirror, query, floors)
     if not said.named:
-        # An agent that asks about some of its tools may have others to call.
-        done = said.done if query.allows(answer.situation.place.tool) else 0.0
-        return Suggestions(abstained=_why_silent(answer, floors), warnings=warnings, chances=chances, done=done)
+        done = 0.0
+        if said.silence == "done":
+            done = _surely_done(found, answer.situation, query, floors)
+        return Suggestions(abstained=_why_silent(answer), warnings=warnings, chances=chances, done=done)
     places = list(said.named.items())[: query.k]
     # What a fork says is what came of the way, and no share of hints.
     states = bool(floors.chance) and not said.fork
@@ -561,7 +550,7 @@ def _suggestions(answer: _Answer, floors: Floors) -> Suggestions:
 def _all_failed(ways: Sequence[Way]) -> bool:
     failed = sum(way.failed for way in ways)
     worked = sum(way.worked for way in ways)
-    return failed >= FEWEST_KNOWN and worked * 10 <= failed
+    return failed >= 3 and worked * 10 <= failed
 
 
 def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
@@ -597,7 +586,7 @@ def _failed(answer: _Answer, tool: ToolName) -> FailedWay:
     return warning
 
 
-def _why_silent(answer: _Answer, floors: Floors) -> str:
+def _why_silent(answer: _Answer) -> str:
     """Why no tool is named."""
     found, query = answer.found, answer.query
     first = next(iter(found.rank), "")
@@ -620,15 +609,15 @@ def _why_silent(answer: _Answer, floors: Floors) -> str:
         return silences[answer.spoken.silence]
     if answer.spoken.silence == "differ":
         return _differ(answer, [_better(first, found, query.allows), first])
-    return _why_unsure(answer, first, floors)
+    return _why_unsure(answer, first)
 
 
-def _why_unsure(answer: _Answer, first: ToolName, floors: Floors) -> str:
+def _why_unsure(answer: _Answer, first: ToolName) -> str:
     """What the first tool of the rank lacks."""
     found, evidence = answer.found, answer.evidence
     shown = answer.query.names.shown(first)
-    most = sorted(found.counted, key=lambda tool: (-found.counted[tool].won, tool))[:_SPLIT]
-    if len(most) == _SPLIT and found.counted[most[1]].won * 2 > found.counted[most[0]].won:
+    most = sorted(found.counted, key=lambda tool: (-found.counted[tool].won, tool))[:2]
+    if len(most) == 2 and found.counted[most[1]].won * 2 > found.counted[most[0]].won:
         return _differ(answer, most)
     likely = _likely(first, found)
     if first in answer.drifts:
@@ -637,7 +626,7 @@ def _why_unsure(answer: _Answer, first: ToolName, floors: Floors) -> str:
         return "no tool is sure enough"
     if not evidence.chance.measured:
         return f"no tool is sure enough (best {shown}, whose chance is not measured yet)"
-    needed = min(_floor(first, found, evidence.chance, floors), floors.chance)
+    needed = min(_floor(first, found, evidence.chance, answer.floors), answer.floors.chance)
     is_right = f"right in {int(100 * likely)} % of such cases"
     return f"no tool is sure enough (best {shown}: {is_right}, and {percent(needed)} are needed)"
 
@@ -695,7 +684,7 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
                 readable.append(test.sentence(facts))
         reason = ", ".join(outcomes)
         if readable:
-            reason = f"{' and '.join(dict.fromkeys(readable[-_MOST_CONDITIONS:]))} ({reason})"
+            reason = f"{' and '.join(dict.fromkeys(readable[-3:]))} ({reason})"
         reasons.append(reason)
     vote = found.vote.share.get(tool, 0.0)
     if vote >= REPEATED and found.vote.likeness >= ALIKE:
