@@ -85,8 +85,8 @@ DONE: Final = 0.5
 ENDED: Final = 0.75
 """and of all successful runs with like requests: where fewer ended, a fact may say that this run goes on."""
 DONE_SURELY: Final = 0.9
-"""This share, with one run more that mostly ended, and the part of the nearest runs' vote that ended here, from which on
-an agent is told so, if eight successful runs ended here, whatever their requests."""
+"""This share, with one run more that mostly ended, and the part of the nearest runs' vote that ended here, from which
+on an agent is told so, if eight successful runs ended here, whatever their requests."""
 STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
 REACHED: Final = 0.9
