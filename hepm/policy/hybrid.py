@@ -239,7 +239,7 @@ def _likely(tool: ToolName, found: Findings) -> float:
     likely, achieved = found.chance.get(tool, 0.0), _achieved(tool, found)
     if achieved < UNFAILED:
         return likely * achieved
-    odds = likely / (1 - likely) * achieved**3  # most failures are of later calls
+    odds = likely / (1 - likely) * achieved**6  # near proportion, but for sure tools: most failures are of later calls
     return max(odds / (1 + odds), likely * achieved)
 
 
