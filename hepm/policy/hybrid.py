@@ -235,12 +235,13 @@ def _foreseen(found: Findings) -> str:
 
 
 def _likely(tool: ToolName, found: Findings) -> float:
-    """The chance of a tool, which is lower if runs fail after it: in proportion, and of a sure one its odds alone."""
+    """The chance of a tool, which is lower if runs fail after it: in proportion, and of a sure one its odds."""
     likely, achieved = found.chance.get(tool, 0.0), _achieved(tool, found)
-    if achieved < UNFAILED:
-        return likely * achieved
-    odds = likely / (1 - likely) * achieved**6  # near proportion, but for sure tools: most failures are of later calls
-    return max(odds / (1 + odds), likely * achieved)
+    odds = likely / (1 - likely) * achieved**6
+    # Most failures are of later calls.
+    if achieved >= UNFAILED and odds / (1 + odds) >= 0.93:
+        return odds / (1 + odds)
+    return likely * achieved
 
 
 def _surely_done(found: Findings, situation: Situation, query: Query, floors: Floors) -> float:
