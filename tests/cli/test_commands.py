@@ -62,7 +62,7 @@ def totals(store: Path, namespace: str = "default") -> dict[str, int]:
 def test_a_suggestion_as_json_says_what_programs_are_promised(store: Path) -> None:
     wish = "I want to return order 7, please."
     found = quick("suggest", "--history", "find_user,get_order", "--state", wish, "--store", store, "--json").json
-    assert set(found) == {"tools", "warnings", "abstained", "prompt"}
+    assert set(found) == {"tools", "warnings", "abstained", "done", "prompt"}
     assert found["abstained"] is None
     first = found["tools"][0]
     assert set(first) == {"tool", "score", "support", "failure_share", "similarity", "reason", "runs", "summaries"}
