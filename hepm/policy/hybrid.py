@@ -237,7 +237,7 @@ def _foreseen(found: Findings) -> str:
 def _likely(tool: ToolName, found: Findings) -> float:
     """The chance of a tool, which is lower if runs fail after it: in proportion, and of a sure one its odds."""
     likely, achieved = found.chance.get(tool, 0.0), _achieved(tool, found)
-    odds = likely / (1 - likely) * achieved**6
+    odds = likely / max(1 - likely, 1e-9) * achieved**6
     # Most failures are of later calls.
     if achieved >= UNFAILED and odds / (1 + odds) >= 0.93:
         return odds / (1 + odds)
