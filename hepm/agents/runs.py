@@ -432,9 +432,11 @@ class LiveRuns:
             done = prompt.suggestions.done
             run.shown = None
             if prompt.present and (ranked or warnings or done or prompt.lessons):
-                reasons = [prompt.hint] if done else [way.named for way in warnings]
+                reasons = [way.named for way in warnings]
                 if ranked:
                     reasons = [ranked[0].reason]
+                elif done:
+                    reasons = [prompt.hint]
                 run.shown = Shown(
                     run=run.id,
                     namespace=run.namespace,

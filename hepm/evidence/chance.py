@@ -57,7 +57,7 @@ class Signs(NamedTuple):
     followed: float
 
 
-class Hint(NamedTuple):
+class HeldOutHint(NamedTuple):
     """A tool that could have been named at a held-out decision.
 
     Attributes:
@@ -129,7 +129,7 @@ class Chance:
 
     @classmethod
     def measure(
-        cls, after: Sequence[Hint], first: Sequence[Hint], likeness: Sequence[float], *, measured: bool
+        cls, after: Sequence[HeldOutHint], first: Sequence[HeldOutHint], likeness: Sequence[float], *, measured: bool
     ) -> Chance:
         """Fit to held-out hints, after a call and before the first.
 
@@ -143,7 +143,7 @@ class Chance:
         unfitted = cls(SHIPPED, SHIPPED, usual, sure, measured)
         return replace(unfitted, weights=unfitted._fitted(after), first=unfitted._fitted(first))
 
-    def _fitted(self, hints: Sequence[Hint]) -> tuple[float, ...]:
+    def _fitted(self, hints: Sequence[HeldOutHint]) -> tuple[float, ...]:
         """The weights that explain held-out hints; the shipped ones where there are few."""
         if len(hints) < _FEWEST_ROWS:
             return SHIPPED

@@ -38,8 +38,8 @@ NEAREST: Final = 2.0
 PRIOR: Final = 3.0
 """Decisions of the base rate that are added to what came of a tool, for its rank."""
 USUALLY: Final = 0.9
-"""So many successful runs with like requests as call the last tool, or nearly, call a tool without which a run is not
-complete."""
+"""Share of the runs that ended at a place, from which on more is asked of them; and of the successful runs with like
+requests that call the last tool, as many as which call another one, without which a run is not complete."""
 KNOWN: Final = 0.5
 """How surely a request is known, from which on each run of its task is a case of its own."""
 MOST_COMPARED: Final = 64
@@ -54,8 +54,8 @@ _WORD: Final = re.compile(r"[a-z0-9]{2,}")
 _STEM: Final = 5  # letters of a word that are compared: "refund" is "refunds" and "refunding"
 
 
-class Ended(NamedTuple):
-    """How runs with like requests that came to a place ended.
+class EndedHere(NamedTuple):
+    """How runs with like requests that came to a place ended; where fewer than `USUALLY` ended there, the share alone.
 
     Attributes:
         share: Of the successful ones, those that ended there; of `like` ones, effectively (Kish 1965).
@@ -108,7 +108,7 @@ class Findings:
     usual: float = 0.0
     base: float = 0.0
     came: float = 1.0
-    ended: Ended = Ended()
+    ended: EndedHere = EndedHere()
     strange: ToolName = ""
     ceiling: float = 1.0
 
@@ -365,25 +365,28 @@ class Learned:
             ceiling=self.ceiling,
         )
 
-    def _of_like_requests(self, situation: Situation, place: PlaceEvidence | None) -> tuple[float, Ended]:
+    def _of_like_requests(self, situation: Situation, place: PlaceEvidence | None) -> tuple[float, EndedHere]:
         """`Findings.came` and `Findings.ended`; 1 and none where nothing is known of the request."""
         last, request = situation.place.tool, self._request(situation.wish)
         if not situation.wish or not self.support[last]:
-            return 1.0, Ended()
+            return 1.0, EndedHere()
         came = self._came(last, request)
         ended: float = request.ended_T[self.numbers[last]]
         # Where the user has written since, what was said decides whether the run goes on.
         user_spoke = SINCE in situation.facts and "=user" in situation.facts[SINCE]
         if situation.place.failed or user_spoke or not ended:
-            return came, Ended()
+            return came, EndedHere()
         # Of many decisions at a place some are left out.
         went_on = 0.0
         if place is not None:
             went_on = float(np.add.reduce(request.weight_R.take(place.run_N))) * place.seen / len(place.run_N)
         came_here = float(ended) + went_on
+        share = float(ended) / came_here
+        if share < USUALLY:
+            return came, EndedHere(share)
         usual = np.flatnonzero(request.called_T >= USUALLY * request.called_T[self.numbers[last]]).tolist()
-        return came, Ended(
-            float(ended) / came_here,
+        return came, EndedHere(
+            share,
             request.effective * came_here / request.total,
             float(ended) / float(ended + request.lost_T[self.numbers[last]]),
             self._ended[self.numbers[last]],

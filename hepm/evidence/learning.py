@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from hepm.evidence.chance import FEWEST_ASKED, MOST_ASKED, Chance, Hint, is_right
+from hepm.evidence.chance import FEWEST_ASKED, MOST_ASKED, Chance, HeldOutHint, is_right
 from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
 from hepm.evidence.nearest import END, Requests
@@ -102,7 +102,7 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
     asked = spread(sorted(asked, key=lambda decision: (decision.run.seq, decision.at)), MOST_ASKED)
     runs_of = Counter({decision.run.id: decision.run.case for decision in asked}.values())
     per_family = Counter((decision.run.case, not decision.at) for decision in asked)
-    hints: tuple[list[Hint], list[Hint]] = [], []  # after a call, and before the first
+    hints: tuple[list[HeldOutHint], list[HeldOutHint]] = [], []  # after a call, and before the first
     likeness: list[float] = []
     for decision in asked:
         place, case, first = evidence.places[decision.place], decision.run.case, not decision.at
@@ -119,7 +119,7 @@ def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:
             likely = max(parts.values(), default=0.0) / 2
             for tool, of_tool in signs.items():
                 right = is_right(decision, tool, seen.share)
-                hints[first].append(Hint(of_tool, not known, right, weight, parts[tool] >= likely))
+                hints[first].append(HeldOutHint(of_tool, not known, right, weight, parts[tool] >= likely))
     return Chance.measure(*hints, likeness, measured=len(asked) >= FEWEST_ASKED)
 
 

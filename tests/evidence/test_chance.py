@@ -10,7 +10,17 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError
-from hepm.evidence.chance import FEWEST_ASKED, MOST_DETOURS, RARE, SHIPPED, UNMEASURED, Chance, Hint, Signs, is_right
+from hepm.evidence.chance import (
+    FEWEST_ASKED,
+    MOST_DETOURS,
+    RARE,
+    SHIPPED,
+    UNMEASURED,
+    Chance,
+    HeldOutHint,
+    Signs,
+    is_right,
+)
 from hepm.types import StateSummary, Suggestions, Trajectory, Turn
 from tests.evidence.remembered import decisions_of, filled, learned, refunds
 from tests.runs import trajectory
@@ -70,12 +80,12 @@ def test_a_chance_that_was_not_measured_is_at_most_below_a_half() -> None:
 
 
 def test_the_chance_of_the_likeliest_tool_is_how_often_it_is_right_whatever_is_true_of_others() -> None:
-    hints: list[Hint] = []
+    hints: list[HeldOutHint] = []
     for question in range(200):
         # Of the others, what has more of what worked is hardly righter.
         for share, wrong_in in ((0.75, 50), (0.25, 1.4), (0.05, 1.2)):
             signs = SURE._replace(share=share, by_request=share, nearest=share, likeness=0.0)
-            hints.append(Hint(signs, True, question % wrong_in >= 1, 1.0, share == 0.75))
+            hints.append(HeldOutHint(signs, True, question % wrong_in >= 1, 1.0, share == 0.75))
     measured = Chance.measure(hints, [], [0.0] * 200, measured=True)
     assert measured.of({"refund": hints[0][0]})["refund"] == pytest.approx(0.98, abs=0.02)
 
