@@ -25,7 +25,7 @@ from parts.measured import about, options
 from parts.worlds.agents import run, silent
 from parts.worlds.asked import QUESTIONS, Asked, recorded
 from parts.worlds.online import ARMS, empty_memory
-from parts.worlds.world import DONE, Progress, World
+from parts.worlds.world import Progress, World
 from worlds import AGENTS, WORLDS
 
 from hepm import Memory
@@ -36,6 +36,7 @@ from hepm.experience.counted import next_tools
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.transitions import agent_state
 from hepm.report.forks import forks_of
+from hepm.types import END
 
 TRUE_FROM = 0.9
 
@@ -73,7 +74,7 @@ def measure(world: World, arguments: argparse.Namespace, seed: int) -> Iterator[
 
 
 def right_runs(asked: Asked) -> Iterator[Progress]:
-    """Each turn of right runs of unseen tasks."""
+    """Each turn of right runs of unseen tasks, their ends included."""
     for task in asked._tasks("held out"):
         turns = 0
         while True:
@@ -81,9 +82,9 @@ def right_runs(asked: Asked) -> Iterator[Progress]:
             for _ in range(turns):
                 step = progress.step
                 progress.call(*(step.calls if step.together else step.calls[:1]))
-            if progress.right == {DONE}:
-                break
             yield progress
+            if progress.right == {END}:
+                break
             turns += 1
 
 

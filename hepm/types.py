@@ -36,6 +36,7 @@ words of all), `SAID`, `SAID_LAST` or `USER`. Each has a number: 1 for a value o
 "status=shipped" and "~refund", else its own."""
 
 START: Final[ToolName] = "<START>"  # the node before the first call (ours; the paper starts after the first call)
+END: Final[ToolName] = "<END>"  # what a run did that made no further call; it is no node
 SUMMARY_TOOL: Final[ToolName] = "summarize_the_task"
 """The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
 DEFAULT_NAMESPACE: Final = "default"
@@ -99,11 +100,16 @@ def normal(name: ToolName) -> ToolName:
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
+def act_in_words(tool: ToolName) -> str:
+    """A tool's name; "stopping" of what is no call (`END`)."""
+    return "stopping" if tool == END else tool
+
+
 def _tool_name(name: ToolName) -> ToolName:
     if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # records hold anything
         raise ValueError(f"a tool call without a name: {name!r}")
-    if name == START:
-        raise ValueError(f"a tool is called {START!r}, which is the name of the node before the first call")
+    if name in (START, END):
+        raise ValueError(f"a tool is called {name!r}, which stands for the start or the end of a run")
     return normal(name)
 
 
@@ -448,7 +454,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class FailedWay:
-    """A tool to avoid: `failures` of the labelled `runs` that called it from here failed.
+    """A tool to avoid: `failures` of the labelled `runs` that called it from here failed, or that stopped here (`END`).
 
     `others` is how many like runs succeeded from here with another tool; 0 if that is not known. `instead` is the tool
     with which most of these did, in `worked` of its `tried` runs; "" where none stands out. With `before`, it is one
@@ -503,10 +509,14 @@ class FailedWay:
     @property
     def named(self) -> str:
         """The same with the tool: "close_ticket: failed in 6 of 7 runs from here"."""
-        tool = tool_in_prompt(self.tool)
         if self.refused:
-            return f"users refused {tool} here ({self.failures} of {self.runs})"
-        return f"{tool}: {self}"
+            return f"users refused {self.act} here ({self.failures} of {self.runs})"
+        return f"{self.act}: {self}"
+
+    @property
+    def act(self) -> str:
+        """The tool as a prompt names it; "stopping" where it warns of making no further call."""
+        return tool_in_prompt(act_in_words(self.tool))
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,7 +555,7 @@ class Suggestions(Sequence[Suggestion]):
         warned: list[str] = []
         for way in self.warnings:
             about = str(way) if way.before is not None or way.repeats else way.counted
-            warned.append(way.named if way.refused else f"{tool_in_prompt(way.tool)} ({about})")
+            warned.append(way.named if way.refused else f"{way.act} ({about})")
         return FAILED_HINT + ", ".join(warned) if warned else ""
 
     def without(self, tools: Collection[ToolName], why: str) -> Suggestions:

@@ -27,7 +27,7 @@ from hepm.graph.delta import (
 )
 from hepm.graph.rows import Float32Array, RunRow
 from hepm.text import FUNCTION_WORDS
-from hepm.types import RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName, with_result
+from hepm.types import END, RESULTS_OF, SAID, SAID_LAST, START, USER, Facts, StateSummary, ToolName, with_result
 
 _log = logging.getLogger("hepm")
 
@@ -106,11 +106,11 @@ class Decision:
 
     Attributes:
         at: How many calls came before.
-        tools: What was called; more than one tool if the calls were issued together.
+        tools: What was called; more than one tool if the calls were issued together, `END` where the run ended.
         known: What results and messages had said: the latest result of each tool, and every message.
         flags: Those of its transition: who wrote since the last call, `ADVISED` if a hint came before.
         earlier: How many calls the run had made when the user last wrote.
-        next: The decision after it; None at the end.
+        next: The decision after it, its end included; None at the end.
         value: What the run still achieved by it, in [0, 1] (see `hepm.evidence.values`).
         missed: By how much the best way known there achieves more.
     """
@@ -155,6 +155,7 @@ class LabelledRun:
         seq: Its number in the store, in order of arrival.
         words: Of its request.
         calls: The tools, those of one turn by name.
+        end: That it made no further call, as a decision for `END`; None of a run that was stored without.
         family: What it has in common with runs of the same task (see `hepm.evidence.learning.set_cases`).
         case: What counts as one where a new request is asked about (see there).
         request: The text of its request, from which two runs in the same words are told apart by numbers and ids.
@@ -169,9 +170,15 @@ class LabelledRun:
     words: frozenset[str]
     calls: tuple[ToolName, ...]
     decisions: list[Decision] = field(default_factory=list[Decision])
+    end: Decision | None = None
     family: str = ""
     case: str = ""
     request: str = ""
+
+    @property
+    def turns(self) -> list[Decision]:
+        """Its decisions, and its end, if that is known."""
+        return [*self.decisions, *filter(None, [self.end])]
 
     @property
     def instance(self) -> str:
@@ -225,10 +232,13 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
                     known[found] = numbers.segment(found, results[found])
         # Calls of one turn have no order: the last one by name counts as the last.
         place = CallPlace(max(sources), bool(flags & FAILED))
-        tools = tuple(sorted(targets))
+        tools = tuple(sorted(targets)) or (END,)
         decision = Decision(run, at, place, tools, tuple(known.values()), flags, earlier, float(row.success))
         if run.decisions:
             run.decisions[-1].next = decision
+        if not targets:
+            run.end = decision
+            break
         run.decisions.append(decision)
         at += len(targets)
     return run

@@ -25,11 +25,11 @@ from hepm.evidence.decisions import (
     Situation,
 )
 from hepm.evidence.facts import FactTest
-from hepm.evidence.nearest import END, PER_CALL, TEMPERATURE, NearestVote, Requests
+from hepm.evidence.nearest import PER_CALL, TEMPERATURE, NearestVote, Requests
 from hepm.evidence.place import COMPARED, Counted, PlaceEvidence, Places
 from hepm.evidence.values import Way
 from hepm.graph.rows import Float32Array
-from hepm.types import SAID_LAST, USER, USER_SIDE, Facts, ToolName
+from hepm.types import END, SAID_LAST, USER, USER_SIDE, Facts, ToolName
 
 NEAR_FROM: Final = 0.4
 """Likeness of the nearest request from which on the nearest runs' vote counts in the rank,"""
@@ -84,7 +84,7 @@ class Findings:
         conditions: The facts that lead to the leaf of the small tree, the first question first.
         by_user: Whether other ways work best for other users, and who the user is is not known.
         counted: Of each tool, the decisions in that leaf.
-        leaf_N: Which decisions of the place are in it.
+        leaf: The number of that leaf, None where all decisions count; leaf_N: Which of the place are in it.
         place: All decisions at this place; `usual` is what the best call achieves there, 0 where that is not known.
         base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
@@ -111,6 +111,12 @@ class Findings:
     ended: EndedHere = EndedHere()
     strange: ToolName = ""
     ceiling: float = 1.0
+    leaf: int | None = None
+
+    @property
+    def stopped(self) -> Counted:
+        """The runs that ended in that leaf."""
+        return Counted(0, 0) if self.place is None else self.place.ended(self.leaf)
 
     @property
     def wider(self) -> Mapping[ToolName, Way]:
@@ -332,11 +338,12 @@ class Learned:
             group_N = self._cases(place)
         forest_N, small_N = place.like(true_UF)
         asked, leaf = place.small.path(true_UF[-1])
+        stops_in: int | None = leaf
         conditions = tuple([place.questions.tests[test] for test in asked])
         of_leaf = place.by_leaf.get(leaf, {}) if len(true_UF) == 1 else place.counted(small_N)
         # Of a result that is not known, no test is false.
         if blind or any(test.is_unknown(facts) for test in conditions):
-            conditions, of_leaf = (), place.everywhere
+            conditions, of_leaf, stops_in = (), place.everywhere, None
             forest_N, small_N = np.ones_like(forest_N), np.ones_like(small_N)
         # What is there says more than what is missing.
         both = bool(conditions) and conditions[-1].holds(facts)
@@ -361,6 +368,7 @@ class Learned:
             base=self.base,
             came=came,
             ended=ended,
+            leaf=stops_in,
             strange=next(unlike_all, ""),
             ceiling=self.ceiling,
         )
@@ -406,6 +414,10 @@ class Learned:
         """Ids of the counted runs that called a tool and succeeded, or failed: the latest first, at most 20."""
         place = found.place
         assert place is not None  # as something was counted
+        if tool == END:
+            ended_E = place.ended_in(found.leaf) & (place.end_won_E == won)
+            latest_ends: list[int] = place.end_run_E[ended_E][:-21:-1].tolist()
+            return tuple([self.requests.runs[number].id for number in latest_ends])
         called_N = place.called_NK[:, place.tools.index(tool)] & ((place.value_N == 1) == won)
         # Decisions are in the order of their runs, of which one may have made several.
         latest: dict[int, None] = dict.fromkeys(place.run_N[called_N & found.leaf_N][::-1].tolist())

@@ -13,12 +13,12 @@ import numpy as np
 from hepm.evidence.chance import FEWEST_ASKED, MOST_ASKED, Chance, HeldOutHint, is_right
 from hepm.evidence.decisions import CallPlace, Decision, FactNumbers, LabelledRun
 from hepm.evidence.engine import Learned, ToolCodes, stems_of
-from hepm.evidence.nearest import END, Requests
+from hepm.evidence.nearest import Requests
 from hepm.evidence.place import PlaceEvidence, RowsAt, grow
-from hepm.evidence.values import back_up
+from hepm.evidence.values import back_up, judge_ends
 from hepm.graph.delta import ADVISED, numbers_of
 from hepm.graph.rows import spread_over
-from hepm.types import ToolName
+from hepm.types import END, ToolName
 
 FAMILIES: Final = 8
 """Families of a memory, from which on each is one case to a new request, however many runs it has."""
@@ -43,17 +43,26 @@ def learn(
     base = float(requests.won_R.sum() + 1) / (len(runs) + 2)
     support, failures = Counter[ToolName](), Counter[ToolName]()
     decisions_at: dict[CallPlace, list[Decision]] = defaultdict(list)
+    ends_at: dict[CallPlace, list[Decision]] = defaultdict(list)
     for run in runs:
         (support if run.won else failures).update(set(run.calls))
         for decision in run.decisions:
             decisions_at[decision.place].append(decision)
+        if run.end is not None:
+            ends_at[run.end.place].append(run.end)
     rows_at = {place: spread(decisions, MOST_DECISIONS) for place, decisions in decisions_at.items()}
     places: dict[CallPlace, PlaceEvidence] = {}
     for place, rows in rows_at.items():
         run_N = np.array([run_number[decision.run.id] for decision in rows])
         last_N4 = np.array([tools.last(decision.past) for decision in rows], dtype=np.int32)
         places[place] = grow(rows, numbers, seen=len(decisions_at[place]), run_N=run_N, last_N4=last_N4)
+    # Where no run went on, there is nothing to compare an end with.
+    ends_at = {place: spread(ends_at[place], MOST_DECISIONS) for place in places}
+    for place, ends in ends_at.items():
+        places[place] = places[place].with_ends(ends, [run_number[end.run.id] for end in ends], numbers)
     ceiling = back_up(rows_at, places, requests.family_R, base)
+    for place, ends in ends_at.items():
+        judge_ends(ends, places[place], requests.family_R, base)
     evidence = Learned(
         places,
         requests,

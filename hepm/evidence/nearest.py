@@ -18,14 +18,12 @@ import numpy as np
 
 from hepm.evidence.decisions import BoolArray, FloatArray, IndexArray, LabelledRun, Scores
 from hepm.graph.delta import numbers_of
-from hepm.types import ToolName
+from hepm.types import END, ToolName
 
 VOTERS: Final = 5
 """Runs that vote, and with them those whose requests are as like as the fifth: which of equal runs came first must not
 decide."""
 MOST_VOTERS: Final = 20  # however many requests are equally alike
-END: Final = ""
-"""What runs that ended did next."""
 PER_CALL: Final = 0.05
 """Of cosine that one more equal last call is worth."""
 TEMPERATURE: Final = 0.1

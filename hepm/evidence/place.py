@@ -11,7 +11,7 @@ CART (Breiman et al. 1984) and the minimum description length.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from math import sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -157,6 +157,8 @@ class PlaceEvidence:
         value_N: What came of it, in [0, 1]; `cleared_N` is how far it is cleared (see `hepm.evidence.values`).
         run_N: Number of its run.
         last_N4: Numbers of the last calls before it, the latest first; -1 before the first.
+        end_leaf_E, end_won_E, end_run_E: Of the E runs that ended here, where each ends in the small tree, whether it
+            succeeded, and its number.
     """
 
     seen: int
@@ -172,6 +174,9 @@ class PlaceEvidence:
     cleared_N: Float32Array
     run_N: IndexArray
     last_N4: IntArray
+    end_leaf_E: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    end_won_E: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    end_run_E: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     def answers(self, facts: Facts) -> BoolArray:
         """Which tests are true of what is known, one row; of an unknown user, one row for each that tests ask for."""
@@ -235,6 +240,19 @@ class PlaceEvidence:
         """The same of the decisions in each leaf of the small tree."""
         return {leaf: self.counted(self.small_N == leaf) for leaf in set(self.small_N.tolist())}
 
+    def ended(self, leaf: int | None) -> Counted:
+        """The runs that ended in a leaf of the small tree, or anywhere here."""
+        won_X = self.end_won_E[self.ended_in(leaf)]
+        return Counted(len(won_X), int(np.count_nonzero(won_X)))
+
+    def ended_in(self, leaf: int | None) -> BoolArray:
+        """Which of the ends are in a leaf of the small tree; all of them without one."""
+        return (self.end_leaf_E == leaf) | (leaf is None)
+
+    def leaf_of(self, decision: Decision, numbers: FactNumbers) -> int:
+        """Where a decision ends in the small tree."""
+        return self.small.path(self.questions.answers(decision.facts(numbers.names)))[1]
+
     @cached_property
     def everywhere(self) -> Mapping[ToolName, Counted]:
         """The same of all decisions."""
@@ -282,7 +300,29 @@ class PlaceEvidence:
             (self.last_N4, last),
         ]
         arrays = [np.append(before, np.array([row], dtype=before.dtype), axis=0) for before, row in added]
-        return PlaceEvidence(self.seen + 1, names, self.questions, self.forest, self.small, *arrays)
+        return PlaceEvidence(
+            self.seen + 1,
+            names,
+            self.questions,
+            self.forest,
+            self.small,
+            *arrays,
+            end_leaf_E=self.end_leaf_E,
+            end_won_E=self.end_won_E,
+            end_run_E=self.end_run_E,
+        )
+
+    def with_ends(self, ends: Sequence[Decision], run_E: Sequence[int], numbers: FactNumbers) -> PlaceEvidence:
+        """The same with more runs that ended here."""
+        if not ends:
+            return self
+        leaf_E = np.array([self.leaf_of(end, numbers) for end in ends], dtype=np.int32)
+        return replace(
+            self,
+            end_leaf_E=np.append(self.end_leaf_E, leaf_E),
+            end_won_E=np.append(self.end_won_E, [end.run.won for end in ends]),
+            end_run_E=np.append(self.end_run_E, np.array(run_E, dtype=np.intp)),
+        )
 
 
 Places: TypeAlias = Mapping[CallPlace, PlaceEvidence]

@@ -22,6 +22,7 @@ from hepm.evidence.compared import with_comparisons
 from hepm.evidence.decisions import (
     CALLED,
     ENDED,
+    SINCE,
     BoolArray,
     CallPlace,
     Decision,
@@ -34,7 +35,7 @@ from hepm.evidence.decisions import (
 from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, tests_of
 from hepm.evidence.learning import MOST_DECISIONS, set_cases, spread
 from hepm.evidence.place import best_tests, grow_small
-from hepm.types import RESULTS_OF, SAID_LAST, ToolName
+from hepm.types import END, RESULTS_OF, SAID_LAST, ToolName
 
 FEWEST: Final = 3
 """Runs that bear a rule out, below which it is none."""
@@ -233,7 +234,7 @@ def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
     """
     decisions_at: defaultdict[tuple[str, CallPlace], list[Decision]] = defaultdict(list)
     for family, members in by_family(runs).items():
-        for decision in chain.from_iterable(run.decisions for run in members):
+        for decision in chain.from_iterable(run.turns for run in members):
             decisions_at[family, decision.place].append(decision)
     for (family, place), decisions in decisions_at.items():
         by_tool = runs_by_tool(decisions)
@@ -272,16 +273,20 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
     """
     set_cases(runs)
     alike = _alike(runs)
-    every = list(chain.from_iterable(run.decisions for run in runs))
+    every = list(chain.from_iterable(run.turns for run in runs))
     decisions_at: defaultdict[tuple[CallPlace, str], list[Decision]] = defaultdict(list)
     for decision in every:
         decisions_at[decision.place, alike[decision.run.environment]].append(decision)
     common = _in_nearly_each_result(every, numbers.names)
     for place, environment in sorted(decisions_at):
-        decisions = decisions_at[place, environment]
-        rows = spread(decisions, MOST_DECISIONS)
-        for rule in _AtPlace(place, rows, numbers, common).rules():
-            yield rule._replace(part=len(rows) / len(decisions))
+        turns = decisions_at[place, environment]
+        calls = [turn for turn in turns if turn.tools != (END,)]
+        # Which call is right is asked of those that went on.
+        for decisions, stops in ((calls, False), (turns, True)):
+            if calls and len(turns) > len(calls) * stops:
+                rows = spread(decisions, MOST_DECISIONS)
+                for rule in _AtPlace(place, rows, numbers, common).rules(stops=stops):
+                    yield rule._replace(part=len(rows) / len(decisions))
 
 
 def _alike(runs: Sequence[LabelledRun]) -> dict[str, str]:
@@ -328,8 +333,15 @@ class _AtPlace:
         rare = {tool for tool, times in worked.items() if times < RARE * worked.total()}
         self._soon = [set(called_soon(row, rare.__contains__)) for row in self.rows]
 
-    def rules(self) -> Iterator[ToolRule]:
-        """Advice for each tool that worked, then warnings of those that failed and no advice is against."""
+    def rules(self, *, stops: bool = False) -> Iterator[ToolRule]:
+        """Advice for each tool that worked, then warnings of those that failed and no advice is against.
+
+        Args:
+            stops: Ask when to stop, and when not to, in place of this.
+        """
+        if stops:
+            yield from filter(None, (self._advice(END), self._warning(END)))
+            return
         tried = Counter(chain.from_iterable(row.tools for row in self.rows))
         against = set[ToolName]()
         advised: dict[Conditions, set[str]] = {}
@@ -369,7 +381,8 @@ class _AtPlace:
         worse = self._worse(tool, under_N)
         # Where nothing fails, other ways may be for other requests.
         tasks = self._instances_in(under_N & self._well_N & did_N)
-        if not worse and (tasks < FEWEST or self._is_one_of_several(under_N, right_N)):
+        may_differ = not worse and (tasks < FEWEST or self._is_one_of_several(under_N, right_N))
+        if may_differ or _is_about_waiting(tool, path):
             return None
         others = _without(tool, runs)
         surely_more = others.tried > 0 and runs[tool].least > others.share
@@ -386,7 +399,9 @@ class _AtPlace:
         under_N = self._under(path)
         alike_N = self._alike(under_N, tool)
         alike = self._runs(alike_N)
-        best = max(alike.keys() - {tool, self.place.tool}, key=lambda other: (alike[other].least, other), default=tool)
+        best = max(
+            alike.keys() - {tool, self.place.tool, END}, key=lambda other: (alike[other].least, other), default=tool
+        )
         runs = alike
         if self._is_news(path):
             runs = self._runs(under_N)
@@ -394,7 +409,7 @@ class _AtPlace:
             return None
         # What it says must hold wherever its condition does, not only in situations that are alike.
         of_tool, everywhere = runs[tool], self._runs(under_N)[tool]
-        mostly_fails = len(everywhere.failed) >= MOSTLY * everywhere.tried
+        mostly_fails = len(everywhere.failed) >= MOSTLY * everywhere.tried and not _is_about_waiting(tool, path)
         if not mostly_fails or len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
             return None
         if best != tool and alike[best].surely_above(alike[tool]):
@@ -648,6 +663,11 @@ class _AtPlace:
         name = FactName(test.source, test.fact)
         called_N = np.array([test.source in row.past for row in self.rows])
         return (not name.presence or name in self.common) and bool(self._true_N[test][called_N].all())
+
+
+def _is_about_waiting(tool: ToolName, path: _Path) -> bool:
+    """Whether it is that a run ends before its user writes again, as each does."""
+    return tool == END and any(test.source == SINCE for test, _ in path)
 
 
 def _fewest_calls(test: FactTest) -> int:

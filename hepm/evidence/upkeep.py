@@ -29,7 +29,7 @@ from hepm.evidence.kept import (
 from hepm.evidence.learning import learn
 from hepm.evidence.place import PlaceEvidence, grow
 from hepm.evidence.rules import ToolRule, rules_of, task_rules_of
-from hepm.evidence.values import best_known
+from hepm.evidence.values import best_known, left_at_end
 from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.rows import LAST_ROW, RevisionChange, RunRow
 from hepm.types import ToolName
@@ -67,9 +67,9 @@ class RunSample(NamedTuple):
         return sum(len(run.calls) for run in self.runs)
 
     @property
-    def decisions(self) -> Iterator[Decision]:
-        """Those of all runs, in order."""
-        return (decision for run in self.runs for decision in run.decisions)
+    def turns(self) -> Iterator[Decision]:
+        """The decisions of all runs, in order, their ends included."""
+        return (decision for run in self.runs for decision in run.turns)
 
 
 def live_evidence(mirror: NamespaceMirror) -> LiveEvidence:
@@ -173,7 +173,7 @@ class LiveEvidence:
             sample = self.runs()
             kept, self._restored = self._restored, None
             if kept is not None:
-                decisions = list(sample.decisions)
+                decisions = list(sample.turns)
                 of_others = [run.id for run in sample.runs] != kept.evidence.requests.run_ids
                 if of_others or len(decisions) != len(kept.value_D2):
                     self._learn(sample)
@@ -245,7 +245,7 @@ class LiveEvidence:
         if self._file is not None and sample.calls >= KEPT_FROM:
             newest = sample.runs[-1]
             about = {"revision": sample.revision, "newest": newest.seq, "newest_id": newest.id}
-            values = [(decision.value, decision.missed) for decision in sample.decisions]
+            values = [(decision.value, decision.missed) for decision in sample.turns]
             keep(self._file, KeptEvidence(about, evidence, np.array(values)))
 
     def _take(self, evidence: Learned, newest: int) -> None:
@@ -292,6 +292,10 @@ class LiveEvidence:
         places: dict[CallPlace, PlaceEvidence] = {}
         # From the end: the value of a call in a failed run is what is known of the situation after it.
         after: float | None = None
+        end = run.end
+        place = end and evidence.places.get(end.place)
+        if end is not None and place is not None and not run.won:
+            end.missed = left_at_end(place, place.leaf_of(end, numbers), evidence.base)
         for decision in reversed(run.decisions):
             if after is not None:
                 decision.value, after = after, None
@@ -310,6 +314,9 @@ class LiveEvidence:
             self._sample.runs.append(run)
         for place in places.values():
             place.prepare()
+        place = end and (places.get(end.place) or evidence.places.get(end.place))
+        if end is not None and place is not None:
+            places[end.place] = place.with_ends([end], [number], numbers)
         self._evidence = evidence.with_run(run, places)
         self._seldom.clear()
 

@@ -99,7 +99,7 @@ def back_up(
         failed_at[place] = [decision for decision in rows if not decision.run.won]
         for decision in failed_at[place]:
             decision.value = base
-            if decision.next is None:
+            if decision.next in (None, decision.run.end):
                 decision.value = 0.0
     best: dict[Decision, float] = {}
     for _ in range(SWEEPS):
@@ -213,6 +213,27 @@ def cleared(kinds: Kinds, base: float) -> tuple[FloatArray, float]:
         others_D = 1 - np.exp(kinds.in_run(left_D) - left_D)
         cleared_D = np.where(kinds.lost_D, others_D, 1.0).astype(np.float64)
     return cleared_D, best
+
+
+def judge_ends(ends: Sequence[Decision], place: PlaceEvidence, family_R: IndexArray, base: float) -> None:
+    """Set what failed runs missed by ending, by runs of other families; `ends` are those of the place."""
+    family_N = family_R[place.run_N]
+    for end, leaf, run in zip(ends, place.end_leaf_E.tolist(), place.end_run_E.tolist(), strict=True):
+        if not end.run.won:
+            end.missed = left_at_end(place, leaf, base, family_N != family_R[run])
+
+
+def left_at_end(place: PlaceEvidence, leaf: int, base: float, left_N: BoolArray | bool = True) -> float:
+    """What the best call still achieves in a leaf of the small tree, if ends achieve clearly less there; else 0.
+
+    Args:
+        left_N: Which decisions of the place are not left out.
+    """
+    tried, won, _ = place.ended(leaf)
+    # By how runs ended, and not by values: these rest on what is known of ends.
+    calls = place.counted((place.small_N == leaf) & left_N).values()
+    achieves = max((bounds(call.won, call.tried, base)[0] for call in calls), default=0.0)
+    return achieves if bounds(won, tried, base)[1] < achieves else 0.0
 
 
 def _of_other_families(

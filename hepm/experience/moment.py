@@ -24,7 +24,7 @@ from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
 from hepm.llm.usage import estimate_tokens
 from hepm.text import quoted
-from hepm.types import SAID, START, Facts, StateSummary, Suggestions, ToolName
+from hepm.types import END, SAID, START, Facts, StateSummary, Suggestions, ToolName
 
 
 class Advice(NamedTuple):
@@ -36,14 +36,16 @@ class Advice(NamedTuple):
 
 def advice_sentence(when: str, advice: Advice) -> str:
     """Advice in words: "after get_order, when the user says 'cancel', call cancel_order rather than refund"."""
-    better = listed(sorted(advice.better))
-    worse = listed(sorted(advice.worse))
-    if not better:
-        text = f"runs that called {worse} failed"
-    elif worse:
-        text = f"call {better} rather than {worse}"
+    better, worse = (listed(sorted(tools - {END})) for tools in advice)
+    if not advice.better:
+        did = [f"called {worse}"] if worse else []
+        text = f"runs that {' or '.join(did + ['stopped'] * (END in advice.worse))} failed"
     else:
-        text = f"call {better}"
+        acts = ([f"call {better}"] if better else []) + ["make no further call"] * (END in advice.better)
+        text = " or ".join(acts)
+        if advice.worse:
+            instead = ([worse] if worse else []) + ["stop"] * (END in advice.worse)
+            text = f"{text} rather than {' or '.join(instead)}"
     if when:
         text = f"{when}, {text}"
     # A prompt quotes the sentence as a JSON string: double quotes would be escaped.
@@ -147,6 +149,7 @@ class Moment:
             needed = {own(call.tool) for call in next_calls(lesson.triples) if call.advised is not lesson.warns}
         if not lesson.warns and not self.names.retired.isdisjoint(about | needed):
             return False
+        needed -= {END}
         # An agent that did not say which tools it has may have any.
         return not offered or not needed or not offered.isdisjoint(needed)
 

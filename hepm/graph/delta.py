@@ -218,7 +218,7 @@ class RunRecord(NamedTuple):
     def columns(self) -> Object:
         """What a store keeps with the record to look runs up by.
 
-        `sequence` is JSON: [[targets, flags, facts, key], ...].
+        `sequence` is JSON: [[targets, flags, facts, key], ...]; without targets is how the run ended.
         """
         sequence = _encode([(t.targets, t.flags, t.learned, t.key) for t in self.transitions])
         return {name: sequence if name == "sequence" else getattr(self, name) for name in COLUMNS}
@@ -246,7 +246,9 @@ def _transition_row(passed: Transition, *, own_only: bool) -> TransitionRow:
     state = passed.state
     text = state.own if own_only else state.text
     key = state_key(text)
-    if own_only and not text:
+    if not passed.targets:
+        key, text = 0, ""  # a run that ended went nowhere from this state
+    elif own_only and not text:
         key = 0  # the agent gave no summary: no state is kept
     flags = flags_of(state) | _hinted(passed)
     return TransitionRow(passed.sources, passed.targets, flags, key, text, passed.learned)
@@ -282,7 +284,7 @@ COLUMNS: Final = (
 
 def counted_by(columns: Mapping[str, Any]) -> tuple[object, ...]:
     """What counts, states and vectors of a run follow from, of its columns: all but what is kept to read."""
-    moves = [(targets, key) for targets, _, _, key in json.loads(columns["sequence"])]
+    moves = [(targets, key) for targets, _, _, key in json.loads(columns["sequence"]) if targets]
     return moves, *[columns[name] for name in ("id", "environment", "task", "success", "steps", "ended_at", "said")]
 
 

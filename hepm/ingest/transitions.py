@@ -143,15 +143,21 @@ class AgentState:
 
 
 def transitions(trajectory: Trajectory) -> list[Transition]:
-    """Each turn with calls and the one before it; the first follows START."""
+    """Each turn with calls and the one before it; the first follows START.
+
+    The last one has no targets: it is how the run ended, as known before a text followed the last call.
+    """
     agent = AgentState()
     moves: list[Transition] = []
+    ended: list[Transition] = []
     for turn in trajectory.turns:
         targets = tool_names(turn) if turn.calls else ()
         if targets:
             moves.append(Transition(agent.last, targets, len(moves), agent.state(), agent.learned, turn.hinted))
         agent.add(turn)
-    return moves
+        if targets:
+            ended = [Transition(agent.last, (), len(moves), agent.state(), agent.learned)]
+    return moves + ended
 
 
 def tool_names(turn: Turn, *, user_side: bool = False) -> tuple[ToolName, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hepm.evidence.chance import UNMEASURED, Chance
 from hepm.evidence.decisions import Scores, Situation
 from hepm.evidence.engine import KNOWN, Findings, Learned
-from hepm.evidence.nearest import END
 from hepm.evidence.place import Counted, PlaceEvidence, bounds
 from hepm.evidence.upkeep import live_evidence
 from hepm.evidence.values import Way
@@ -21,6 +20,7 @@ from hepm.graph.mirror.namespace_mirror import EVIDENCE_RUNS, NamespaceMirror
 from hepm.policy.query import Floors, Query, content_words, nothing_known, place_of
 from hepm.text import count_of, percent
 from hepm.types import (
+    END,
     RESULTS_OF,
     SAID,
     SAID_LAST,
@@ -251,11 +251,24 @@ def _surely_done(found: Findings, situation: Situation, query: Query, floors: Fl
     failed; nor for an agent that asks about some of its tools: it may have others to call.
     """
     ended = found.ended
+    is_whole = situation.wish == situation.words and query.allows(situation.place.tool)
     share = (ended.share * ended.like + ENDED) / (ended.like + 1)
     if ended.runs < 8 or min(share, found.vote.share.get(END, 0.0)) < max(DONE_SURELY, floors.chance):
+        return _stopping_works(found, floors) if is_whole else 0.0
+    if not (is_whole and ended.complete) or ended.succeeded < FAILING:
         return 0.0
-    whole = ended.complete and situation.wish == situation.words and query.allows(situation.place.tool)
-    if not whole or ended.succeeded < FAILING:
+    return share
+
+
+def _stopping_works(found: Findings, floors: Floors) -> float:
+    """The share of the successful runs under these conditions that stopped, if these are nearly all, else 0.
+
+    And if those that stopped clearly achieved more than those with any of the calls.
+    """
+    stopped, won = found.stopped, sum(way.won for way in found.counted.values())
+    share = (stopped.won + ENDED) / (stopped.won + won + 1)
+    most = max((bounds(way.won, way.tried, found.base)[1] for way in found.counted.values()), default=1.0)
+    if share < max(DONE_SURELY, floors.chance) or bounds(stopped.won, stopped.tried, found.base)[0] <= most:
         return 0.0
     return share
 
@@ -526,14 +539,13 @@ def _suggestions(answer: _Answer) -> Suggestions:
     chances = _shares(found.rank)
     if floors.support and floors.chance and _all_failed(ways) and said.instead is None:
         why = f"every known way {place_of(query)} failed in runs like this one"
-        return Suggestions(abstained=why, warnings=_warnings(answer), chances=chances)
+        done = _surely_done(found, answer.situation, query, floors)
+        return Suggestions(abstained=why, warnings=_warnings(answer), chances=chances, done=done)
     warnings = _warnings(answer)
     if not found.rank and not warnings:
         return nothing_known(answer.mirror, query, floors)
     if not said.named:
-        done = 0.0
-        if said.silence == "done":
-            done = _surely_done(found, answer.situation, query, floors)
+        done = _surely_done(found, answer.situation, query, floors)
         return Suggestions(abstained=_why_silent(answer), warnings=warnings, chances=chances, done=done)
     places = list(said.named.items())[: query.k]
     # What a fork says is what came of the way, and no share of hints.
@@ -562,11 +574,33 @@ def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
         counted = answer.found.counted.get(way.tool, Counted(0, 0))
         if counted.failed >= FEWEST_COUNTED and counted.failed > counted.won:
             warnings.append(_failed(answer, way.tool))
+    if not answer.spoken.named and answer.spoken.silence != "done":
+        warnings += _stopping_fails(answer)
     warned = {warning.tool for warning in warnings}
     for tool, drift in answer.drifts.items():
         if drift.broken and tool not in warned:
             warnings.append(FailedWay(tool, drift.failures, drift.runs, drift.before))
     return tuple(warnings)
+
+
+def _stopping_fails(answer: _Answer) -> Iterator[FailedWay]:
+    """A warning of making no further call, where runs that stopped clearly achieved less than one of the calls."""
+    found, stopped = answer.found, answer.found.stopped
+    ways = found.counted.items()
+    lows = {tool: bounds(way.won, way.tried, found.base)[0] for tool, way in ways if way.won >= FEWEST_COUNTED}
+    if stopped.failed < FEWEST_COUNTED or _works_at_times(stopped) or not lows:
+        return
+    best = max(lows, key=lambda tool: (lows[tool], tool))
+    if bounds(stopped.won, stopped.tried, found.base)[1] >= lows[best]:
+        return
+    others = sum(way.won for _, way in ways)
+    runs = answer.evidence.runs_of(found, END, won=False)
+    warning = FailedWay(END, stopped.failed, stopped.tried, others=others, failed_runs=runs)
+    tried, won, _ = found.counted[best]
+    if answer.query.allows(best) and won >= OUTSTANDING * others:
+        worked = answer.evidence.runs_of(found, best, won=True)
+        warning = replace(warning, instead=best, worked=won, tried=tried, worked_runs=worked)
+    yield warning
 
 
 def _failed(answer: _Answer, tool: ToolName) -> FailedWay:

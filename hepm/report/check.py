@@ -18,7 +18,7 @@ from hepm.experience.lesson_files import Claim, LessonFile, LineOfFile
 from hepm.experience.lessons import Principle
 from hepm.experience.recipes import recipes_by_project
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
-from hepm.types import START, ToolName
+from hepm.types import START, ToolName, act_in_words
 
 Verdict: TypeAlias = Literal["supported", "untrue", "not met", "changed by hand", "unchecked"]
 """Runs bear a line out; they do not; too few met its situation; its words are no longer hepm's; or it says nothing that
@@ -48,9 +48,11 @@ class CheckedLine:
     @property
     def sentence(self) -> str:
         """The verdict, the line, and its numbers."""
-        counts = [f"{tool} worked in {worked} of {called}" for tool, (worked, called) in self.better.items()]
+        counts = [
+            f"{act_in_words(tool)} worked in {worked} of {called}" for tool, (worked, called) in self.better.items()
+        ]
         for tool, (worked, called) in self.worse.items():
-            counts.append(f"{tool} failed in {called - worked} of {called}")
+            counts.append(f"{act_in_words(tool)} failed in {called - worked} of {called}")
         shown = f" ({'; '.join(counts)})" if counts else ""
         return f"{self.verdict}: {self.text}{shown} [{self.id or 'by hand'}]"
 
@@ -146,7 +148,7 @@ def _decisions_met(claims: Iterable[Claim], sample: RunSample) -> dict[Claim, li
         for after in claim.conditions.after or (START,):
             at_place[CallPlace(after, failed)].append((claim, conditions))
     names = list(sample.numbers)
-    for decision in sample.decisions:
+    for decision in sample.turns:
         here = at_place.get(decision.place)
         if here is None:
             continue

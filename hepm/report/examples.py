@@ -14,7 +14,7 @@ from hepm.graph.delta import words_of
 from hepm.graph.rows import RunAbout
 from hepm.ingest.transitions import SUMMARY_TOOL, tool_names
 from hepm.text import FUNCTION_WORDS, cut, on_one_line
-from hepm.types import START, ToolCall, ToolName, Trajectory
+from hepm.types import END, START, ToolCall, ToolName, Trajectory
 
 SHOWN_RUNS: Final = 2
 """Runs of each side that a fork names."""
@@ -76,8 +76,8 @@ def runs_to_show(
 
 def _part_charged(run: LabelledRun, place: CallPlace, tool: ToolName) -> float:
     """What a call at a place cost a run, as a part of what its costliest call did, in [0, 1]."""
-    most = max(decision.missed for decision in run.decisions)
-    here = [decision.missed for decision in run.decisions if decision.place == place and tool in decision.tools]
+    most = max(decision.missed for decision in run.turns)
+    here = [decision.missed for decision in run.turns if decision.place == place and tool in decision.tools]
     return max(here, default=0.0) / max(most, _LEAST)
 
 
@@ -110,6 +110,9 @@ def step_of(run: Trajectory, place: CallPlace, tool: ToolName) -> RunStep | None
             if here and place.failed == any(call.error for call in before.values()):
                 return step
         before = calls or before
+    if tool == END:
+        last = before.get(place.tool)
+        return RunStep(_with_result(last) if last else "", "stopped")
     return step
 
 

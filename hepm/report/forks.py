@@ -30,7 +30,7 @@ from hepm.report.examples import (
 )
 from hepm.report.latest import readable_runs
 from hepm.text import NAME_CHARS, day_of
-from hepm.types import USER, ToolName, Trajectory
+from hepm.types import USER, ToolName, Trajectory, act_in_words
 
 MOST_FORKS: Final = 50
 SURELY_LOST: Final = 1
@@ -44,7 +44,7 @@ _FEWEST_OTHERS: Final = 3  # runs in which such a tool worked
 
 @dataclass(frozen=True, slots=True)
 class ToolTally:
-    """The runs that called a tool at a fork.
+    """The runs that called a tool at a fork, or stopped there (`END`).
 
     Attributes:
         worked: Those for which it was right; something later may have lost them.
@@ -58,6 +58,11 @@ class ToolTally:
     called: int
     shown: tuple[ShownRun, ...] = ()
     step: RunStep | None = None
+
+    @property
+    def act(self) -> str:
+        """What these runs did, in words."""
+        return act_in_words(self.tool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,8 @@ class Fork:
     @property
     def counts(self) -> str:
         """What failed and what worked, in words."""
-        failed = [f"{one.tool} failed in {one.called - one.worked:,} of {one.called:,}" for one in self.mistakes]
-        worked = ", ".join([f"{one.tool} worked in {one.worked:,} of {one.called:,}" for one in self.ways])
+        failed = [f"{one.act} failed in {one.called - one.worked:,} of {one.called:,}" for one in self.mistakes]
+        worked = ", ".join([f"{one.act} worked in {one.worked:,} of {one.called:,}" for one in self.ways])
         if not worked:
             worked = "other calls failed less often, and none of them stands out"
         elif not self.stands_out:

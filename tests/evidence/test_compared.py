@@ -103,7 +103,7 @@ def test_numbers_that_decide_nothing_are_not_compared(tmp_path: Path) -> None:
     ]
     with filled(tmp_path, runs) as memory:
         sample = sample_of(memory)
-        rows = [decision for decision in sample.decisions if decision.place.tool == "policy"]
+        rows = [decision for run in sample.runs for decision in run.decisions if decision.place.tool == "policy"]
         labels = [int("cap" in decision.tools) for decision in rows]
         known, each = KnownFacts.of(rows, sample.numbers), np.arange(len(rows))
         alone = alone_of(known, each, fewest=3, keep=lambda test: True)

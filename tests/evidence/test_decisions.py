@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hepm import Outcome, ToolCall, Trajectory, Turn
 from hepm.evidence.decisions import FactNumbers, LabelledRun, read_run
 from hepm.evidence.learning import set_cases
 from hepm.graph.delta import request_of, words_of
-from hepm.types import KEPT_WORDS
+from hepm.types import END, KEPT_WORDS
 from tests.evidence.remembered import decisions_of, filled, sample_of, situation_after
 from tests.runs import trajectory
 
@@ -94,3 +95,18 @@ def test_a_run_whose_steps_cannot_be_read_has_no_decisions(tmp_path: Path, seque
     assert len(read_run(row, FactNumbers()).decisions) == 2
     damaged = read_run(row._replace(sequence=sequence), FactNumbers())
     assert (damaged.decisions, damaged.calls) == ([], ())
+
+
+def test_a_run_that_was_stored_without_its_end_has_the_same_decisions(tmp_path: Path) -> None:
+    """As stores hold those of former versions."""
+    with filled(tmp_path, [trajectory("r", "look", "close")]) as memory:
+        (row,) = memory.store.runs_after(0, namespace="default")
+    *steps, (targets, *_) = json.loads(row.sequence)
+    assert targets == []
+    now = read_run(row, FactNumbers())
+    before = read_run(row._replace(sequence=json.dumps(steps)), FactNumbers())
+    assert now.end is not None
+    assert (now.end.tools, now.end.place.tool, now.end.at) == ((END,), "close", 2)
+    assert before.end is None
+    assert [decision.tools for decision in before.decisions] == [decision.tools for decision in now.decisions]
+    assert before.calls == now.calls

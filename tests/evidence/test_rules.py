@@ -21,6 +21,7 @@ from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
 from hepm.experience.prompt import PromptOptions
+from hepm.types import END
 from tests.evidence.remembered import filled, told
 from tests.runs import messages_after, trajectory
 
@@ -469,7 +470,7 @@ def rules_by_charges(folder: Path, runs: Iterable[Trajectory], spared: str = "")
     """The rules of some runs, where each call of a lost run but those of one tool missed a better way."""
     with filled(folder, runs) as memory:
         sample = memory.evidence().valued()
-    for decision in sample.decisions:
+    for decision in chain.from_iterable(run.decisions for run in sample.runs):
         decision.missed = 0.0 if decision.run.won or spared in decision.tools else 0.5
     return rules_of(sample.runs, sample.numbers)
 
@@ -569,3 +570,38 @@ def test_what_hardly_a_run_did_not_do_is_borne_out_only_if_most_succeeded(others
     sent = tuple(f"sent {n}" for n in range(9))
     runs = {"send": RunsOf(sent), "stop": RunsOf((), tuple(f"stopped {n}" for n in range(others)))}
     assert ToolRule(CallPlace("reboot"), (), "send", (), runs).is_borne_out({*sent[:saved]}) is holds
+
+
+def desk_runs() -> Iterator[Trajectory]:
+    """Runs at a desk where an open case must be settled, and a closed one must be left as it is."""
+    ways = (("open", True, True), ("open", True, True), ("open", False, False), ("closed", False, True))
+    for n in range(60):
+        state, settles, won = ways[n % 4] if n % 12 != 11 else ("closed", True, False)
+        calls = [("look", {"state": state}), *[("settle", "done")] * settles]
+        yield told(f"run {n}", *calls, success=won, goal=f"Please see to case {n}")
+
+
+def test_a_run_that_stops_before_its_work_is_done_is_a_mistake_and_so_is_one_that_goes_on_after_it(
+    tmp_path: Path,
+) -> None:
+    with filled(tmp_path, desk_runs()) as memory:
+        memory.principles.distill()
+        [fork] = memory.report().forks
+        written = {one.row.text: one.row.properties["worked"] for one in memory.lessons.list("principle")}
+    assert fork.sentence == ("When look says state is open: stopping failed in 15 of 15; settle worked in 30 of 30")
+    assert [tally.step and tally.step.call for tally in (*fork.mistakes, *fork.ways)] == ["stopped", "settle(): done"]
+    assert written == {
+        "When look says state is open, call settle rather than stop.": 30,
+        "When look says state is closed, make no further call.": 10,
+    }
+
+
+def test_who_has_not_written_again_by_the_end_of_a_run_is_no_reason_to_stop(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for n in range(30):
+        turns = [Turn("user", f"case {n}"), Turn("assistant", calls=(ToolCall("look", result="found"),))]
+        if n % 2:
+            turns += [Turn("user", "Please settle it"), Turn("assistant", calls=(ToolCall("settle", result="done"),))]
+        runs.append(Trajectory(f"run {n}", tuple(turns), Outcome(1.0, True)))
+    with filled(tmp_path, runs) as memory:
+        assert not [rule for rule in rules_in(memory) if END in (rule.better, *rule.worse)]

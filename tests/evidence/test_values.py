@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -100,7 +101,7 @@ def test_a_task_that_no_run_solves_says_little_of_the_calls_of_its_runs(tmp_path
         sample = memory.evidence().valued()
         evidence = memory.evidence().latest()
         rows_at: dict[CallPlace, list[Decision]] = {}
-        for decision in sample.decisions:
+        for decision in chain.from_iterable(run.decisions for run in sample.runs):
             rows_at.setdefault(decision.place, []).append(decision)
         kinds = Kinds.of(rows_at, evidence.places)
     found = zip(kinds.decisions, charges(kinds).tolist(), strict=True)

@@ -84,7 +84,7 @@ def test_words_that_go_with_no_call_are_no_wording(tmp_path: Path) -> None:
     runs = [ending(number, text, escalated=number % 2 == 0) for number, text in enumerate([*BEREAVED, *LEAVING] * 10)]
     with filled(tmp_path, runs) as memory:
         sample = sample_of(memory)
-        rows = [decision for decision in sample.decisions if decision.place.tool == "look_up"]
+        rows = [decision for run in sample.runs for decision in run.decisions if decision.place.tool == "look_up"]
         labels = np.array([2 * (random.Random(number).random() < 0.4) + 1 for number in range(len(rows))])
         known, each = KnownFacts.of(rows, sample.numbers), np.arange(len(rows))
         alone = alone_of(known, each, fewest=3, keep=lambda test: True)

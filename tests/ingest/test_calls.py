@@ -151,6 +151,16 @@ def call(name: str) -> dict[str, Any]:
     return {"role": "assistant", "content": "", "tool_calls": [{"id": name, "type": "function", "function": function}]}
 
 
+def test_how_a_run_ended_is_what_was_known_before_a_text_followed_its_last_call():
+    messages = [call("look"), {"role": "tool", "tool_call_id": "look", "content": '{"state": "open"}'}]
+    said = [{"role": "assistant", "content": "It is open."}, {"role": "user", "content": "Thanks!"}]
+    *_, ended = transitions(from_messages([{"role": "user", "content": "Look."}, *messages, *said]))
+    assert (ended.sources, ended.targets, ended.step) == (("look",), (), 1)
+    assert (ended.state.user_spoke, ended.state.said) == (False, ("Look.",))
+    assert ended.learned["look"]["state=open"] == 1
+    assert not transitions(from_messages(said))
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -167,6 +177,7 @@ def test_a_refused_call_of_chat_messages_is_no_way(answer: dict[str, Any]):
     assert [(move.sources, move.targets) for move in transitions(run)] == [
         (("<START>",), ("look",)),
         (("look",), ("test",)),
+        (("test",), ()),
     ]
     state = transitions(run)[-1].state
     assert ("deploy" in state.tools, "user" in state.result, state.failed) == (False, False, False)

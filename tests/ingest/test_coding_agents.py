@@ -37,7 +37,7 @@ def test_hepms_own_tools_are_no_tools_of_a_run_and_its_summary_is_what_the_agent
     for records in (claude_code, codex):
         run = read_one(write(tmp_path / "s.jsonl", *records))
         assert [call.name for call in run.calls()] == ["summarize_the_task", "Read"]
-        [transition] = transitions(run)
+        [transition, _] = transitions(run)
         assert (transition.targets, transition.state.own) == (("Read",), "it fails")
         assert all(turn.text or turn.calls for turn in run.turns)
 

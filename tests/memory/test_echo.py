@@ -141,5 +141,5 @@ def test_a_mark_follows_a_tool_to_its_own_name(memory: Memory) -> None:
         session.finish(success=True)
     memory.tools.rename("refund", "pay_back")
     [row] = [row for row in memory.store.runs_after(0, namespace="default") if row.id == "s"]
-    assert [targets for _, targets, *_ in steps_in(row.sequence, success=True)][-1] == ("pay_back",)
+    assert [targets for _, targets, *_ in steps_in(row.sequence, success=True)][-2:] == [("pay_back",), ()]
     assert hints_in(row.sequence)[-1] & HINTED

@@ -161,8 +161,8 @@ def test_runs_that_an_older_hepm_counted_by_other_rules_are_counted_again_on_ope
         assert caplog.text.count("the runs of default were counted again by today's rules") == times
 
 
-@pytest.mark.parametrize("version", [15, 16, 17, 18])
-def test_facts_that_an_older_hepm_did_not_read_are_read_on_opening_and_all_else_stays(
+@pytest.mark.parametrize("version", [15, 16, 17, 18, 21])
+def test_facts_and_ends_that_an_older_hepm_did_not_read_are_read_on_opening_and_all_else_stays(
     tmp_path: Path, version: int
 ) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
@@ -170,7 +170,7 @@ def test_facts_that_an_older_hepm_did_not_read_are_read_on_opening_and_all_else_
         states = list(memory.lessons.store.iter_states(namespace="default"))
     with sqlite3.connect(tmp_path / "m.hepm") as database:
         for seq, sequence in database.execute("SELECT seq, sequence FROM trajectory").fetchall():
-            steps = [(targets, flags, [], key) for targets, flags, _, key in json.loads(sequence)]
+            steps = [(targets, flags, [], key) for targets, flags, _, key in json.loads(sequence) if targets]
             database.execute("UPDATE trajectory SET sequence = ? WHERE seq = ?", (json.dumps(steps), seq))
         database.executescript(to_version(version))
     # An upgrade that ended when the tables were changed goes on where the memory is opened next.

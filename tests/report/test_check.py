@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hepm import Memory, Outcome
+from hepm import Memory, Outcome, Trajectory
 from hepm.experience.counted import learn_by_counting
 from hepm.experience.lesson_files import LessonFile, lessons_for_file
 from hepm.report.check import CheckedLine, check_lines, lines_to_check
+from tests.evidence.remembered import told
 from tests.report.desk import desk_run, desk_runs
 
 
@@ -71,3 +72,27 @@ def test_a_claim_that_an_editor_damaged_is_not_checked_and_stops_nothing(section
     damaged = section.replace('"call": ["return_items"]', '"call": ["return_items"')
     rows = checked(damaged, tmp_path, *desk_runs(60))
     assert (rows["delivered"].verdict, rows["pending"].verdict) == ("unchecked", "supported")
+
+
+def test_lines_about_stopping_are_checked_by_how_runs_end(tmp_path: Path) -> None:
+    def runs(of: str, *, done_by_itself: bool) -> list[Trajectory]:
+        found: list[Trajectory] = []
+        for n in range(30):
+            settles, name, goal = bool(n % 3), f"{of} {n}", f"Please see to case {of} {n}"
+            calls = [("look", {"state": "open"}), *[("settle", "done")] * settles]
+            found.append(told(name, *calls, success=settles or done_by_itself, goal=goal))
+        return found
+
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest(runs("old", done_by_itself=False))
+        learn_by_counting(memory.lessons)
+        chosen = lessons_for_file(memory.lessons, namespace="default")
+        section = LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, namespace="default")
+    assert "After look, call settle rather than stop." in section
+    for name, works, verdict in (("same", False, "supported"), ("changed", True, "untrue")):
+        with Memory.open(tmp_path / name) as memory:
+            memory.ingest(runs(name, done_by_itself=works))
+            lines = lines_to_check(section, "AGENTS.md")
+            [row] = check_lines(lines, memory.lessons, memory.evidence(), namespace="default")
+        assert row.verdict == verdict
+        assert f"settle worked in 20 of 20; stopping failed in {0 if works else 10} of 10" in row.sentence

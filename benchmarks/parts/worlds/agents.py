@@ -9,9 +9,9 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from hepm.memory.denial import Denial
-from hepm.types import Suggestions, ToolName
+from hepm.types import END, Suggestions, ToolName
 
-from .world import DONE, Message, Progress, Task, World
+from .world import Message, Progress, Task, World
 
 Advise = Callable[[Sequence[Message]], Suggestions]
 """What an agent hears about its run so far."""
@@ -49,7 +49,7 @@ class Agent:
         if advice and self._follows(advice, obeys):
             return chosen if advice[0].tool in chosen else (advice[0].tool,)
         if advice.done and (obeys if self.manner == "obeys" else advice.done > self.skill):
-            return (DONE,)
+            return (END,)
         warned = {way.tool for way in advice.warnings}
         if not heeds or warned.isdisjoint(chosen):
             return chosen
@@ -67,7 +67,7 @@ class Agent:
     def _own_calls(self, progress: Progress, random: Random, *, habits: bool) -> tuple[ToolName, ...]:
         """The calls that it would make without advice."""
         step, draws = progress.step, [random.random() for _ in range(3)]
-        other = random.choice([*progress.world.tools, DONE])
+        other = random.choice([*progress.world.tools, END])
         if progress.failed:  # it does not know, and goes on as if all were well
             return step.calls[:1]
         if habits and step.habit and draws[0] < step.share:
@@ -80,7 +80,7 @@ class Agent:
 class Heard(NamedTuple):
     """What an agent heard before one of its turns, after so many calls, and what would have been right.
 
-    `named` is `DONE` if it heard that nothing is left to call, `instead` what its warnings say that worked; "" without.
+    `named` is `END` if it heard that nothing is left to call, `instead` what its warnings say that worked; "" without.
     """
 
     branch: str
@@ -125,7 +125,7 @@ def run(
         if not progress.failed:
             heard.append(heard_in(progress, advice))
         calls = agent.act(progress, Suggestions() if deaf else advice, Random(f"{task.id} turn {turn}"))
-        if calls == (DONE,):
+        if calls == (END,):
             break
         denial = deny(calls[0]) if len(calls) == 1 else None
         if denial is not None:
@@ -146,7 +146,7 @@ def run(
 
 
 def heard_in(progress: Progress, advice: Suggestions) -> Heard:
-    named, chance = (advice[0].tool, advice[0].score) if advice else (DONE if advice.done else "", advice.done)
+    named, chance = (advice[0].tool, advice[0].score) if advice else (END if advice.done else "", advice.done)
     warned = tuple(way.tool for way in advice.warnings)
     instead = next((way.instead for way in advice.warnings if way.instead), "")
     return Heard(progress.step.branch, progress.right, named, chance, warned, instead, len(progress.called))

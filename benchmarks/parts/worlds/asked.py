@@ -11,11 +11,11 @@ import numpy as np
 
 from hepm import Memory
 from hepm.ingest.formats.turns import read_messages
-from hepm.types import Outcome, Suggestions, Trajectory
+from hepm.types import END, Outcome, Suggestions, Trajectory
 
 from .agents import Agent, Heard, Run, heard_in, run, silent
 from .online import Arm, empty_memory
-from .world import DONE, Message, Progress, Task, World, follow
+from .world import Message, Progress, Task, World, follow
 
 QUESTIONS = 40  # of each kind of branch
 HELD_OUT = 40  # tasks whose right runs are asked about, and tasks of agents without hints
@@ -88,7 +88,7 @@ class Asked:
             while True:
                 found.append(heard_in(progress, self._advise(progress.messages)))
                 step = progress.step
-                if step.calls == (DONE,):
+                if step.calls == (END,):
                     break
                 progress.call(*(step.calls if step.together else step.calls[:1]))
         return found

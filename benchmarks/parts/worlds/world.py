@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-DONE = "(done)"
+from hepm.types import END
+
 WRONG_LABELS = 0.03
 SPARE = 5  # calls beyond those that a task needs, until a run is given up
 _PAUSES = (
@@ -118,8 +119,8 @@ class Progress:
 
     @property
     def step(self) -> Step:
-        """The calls that are right now; those of `DONE` at the end."""
-        return self._left[0] if self._left else Step((DONE,))
+        """The calls that are right now; those of `END` at the end."""
+        return self._left[0] if self._left else Step((END,))
 
     @property
     def right(self) -> frozenset[str]:
@@ -185,7 +186,7 @@ class Progress:
 
 def follow(progress: Progress, *, until: str = "") -> bool:
     """Make the right calls, up to a branch of this kind; whether it was reached."""
-    while progress.right != {DONE}:
+    while progress.right != {END}:
         if until and progress.step.branch == until:
             return True
         step = progress.step

@@ -18,7 +18,7 @@ from typing import Final
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import Row, check_schema, no_text
 
-SCHEMA_VERSION: Final = 21
+SCHEMA_VERSION: Final = 22
 _OLDEST_SCHEMA: Final = 15  # that is brought up to date on opening; a new file begins with it, too
 BUSY_TIMEOUT_S: Final = 60.0  # for which a writer waits for another one
 CACHE_KIB: Final = 64 * 1024  # of pages that a writing connection keeps; SQLite's own default is 2 MiB

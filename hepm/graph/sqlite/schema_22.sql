@@ -1,0 +1,2 @@
+-- Version 22: how a run ended is kept behind its last call. No table changes; what older versions kept beside the records
+-- is set anew on opening (see `Store.restate`).
