@@ -154,7 +154,8 @@ def spoken(
     is_likely = likely > ELSEWHERE or likely >= floors.chance
     if instead is not None and is_likely and instead.tool not in again and allows(instead.tool):
         return Spoken({instead.tool: likely}, warned, instead, fork=True)
-    if found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE:
+    ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
+    if ended_alike and not _better_than_stopping(found):
         return Spoken({}, warned, instead, silence="done")
     named, silence = _named(found, situation, chance, floors, avoided, works or {}, allows)
     return Spoken(named, warned, instead, silence=silence)
@@ -229,7 +230,7 @@ def _foreseen(found: Findings) -> str:
         return "strange"
     if found.came < STRAYED:
         return "strayed"
-    if found.ended.share >= ENDED:
+    if found.ended.share >= ENDED and not _better_than_stopping(found):
         return "done"
     return ""
 
@@ -242,6 +243,20 @@ def _likely(tool: ToolName, found: Findings) -> float:
     if achieved >= UNFAILED and odds / (1 + odds) >= 0.93:
         return odds / (1 + odds)
     return likely * achieved
+
+
+def _better_than_stopping(found: Findings) -> ToolName:
+    """The call that surely achieved more under these conditions than runs that stopped; "" if there is none."""
+    stopped = found.stopped
+    if stopped.failed < FEWEST_COUNTED or _works_at_times(stopped):
+        return ""
+    most = bounds(stopped.won, stopped.tried, found.base)[1]
+    lows: list[tuple[float, ToolName]] = []
+    for tool, way in found.counted.items():
+        low = bounds(way.won, way.tried, found.base)[0]
+        if way.won >= FEWEST_COUNTED and low > most:
+            lows.append((low, tool))
+    return max(lows, default=(0.0, ""))[1]
 
 
 def _surely_done(found: Findings, situation: Situation, query: Query, floors: Floors) -> float:
@@ -585,15 +600,10 @@ def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
 
 def _stopping_fails(answer: _Answer) -> Iterator[FailedWay]:
     """A warning of making no further call, where runs that stopped clearly achieved less than one of the calls."""
-    found, stopped = answer.found, answer.found.stopped
-    ways = found.counted.items()
-    lows = {tool: bounds(way.won, way.tried, found.base)[0] for tool, way in ways if way.won >= FEWEST_COUNTED}
-    if stopped.failed < FEWEST_COUNTED or _works_at_times(stopped) or not lows:
+    found, stopped, best = answer.found, answer.found.stopped, _better_than_stopping(answer.found)
+    if not best:
         return
-    best = max(lows, key=lambda tool: (lows[tool], tool))
-    if bounds(stopped.won, stopped.tried, found.base)[1] >= lows[best]:
-        return
-    others = sum(way.won for _, way in ways)
+    others = sum(way.won for way in found.counted.values())
     runs = answer.evidence.runs_of(found, END, won=False)
     warning = FailedWay(END, stopped.failed, stopped.tried, others=others, failed_runs=runs)
     tried, won, _ = found.counted[best]
