@@ -551,7 +551,7 @@ class Suggestions(Sequence[Suggestion]):
                 tools.append(tool_in_prompt(suggestion.tool) + (f" ({about})" if about else ""))
             return HINT + ", ".join(tools) + "".join([f"; {way.named}" for way in failed.values()])
         if self.done and not self.warnings:
-            return f"{DONE_HINT}{percent(self.done)} of the successful runs with such a request ended here"
+            return f"{DONE_HINT}{percent(self.done)} of the successful runs like this one ended here"
         warned: list[str] = []
         for way in self.warnings:
             about = str(way) if way.before is not None or way.repeats else way.counted

@@ -27,9 +27,10 @@ from hepm.graph.delta import Names
 from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson, next_calls
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.text import CUT, count_of, in_markdown, quoted
+from hepm.types import END
 
 # Agents read the file as it is: markers are comments of Markdown.
-END: Final = "<!-- end of hepm lessons -->"
+SECTION_END: Final = "<!-- end of hepm lessons -->"
 WORKS: Final = "What works"
 FAILS: Final = "What fails"
 
@@ -65,7 +66,8 @@ def _is_for_file(listed: ListedLesson) -> bool:
     if any(re.search(of_text, test.fact) and test.than is None for test in tests):
         return False
     if lesson.warns:
-        return any(test.source != FAILED.source for test in tests)
+        # Who reads not to stop can go on.
+        return END in lesson.tools or any(test.source != FAILED.source for test in tests)
     return not lesson.tried or 2 * lesson.worked > lesson.tried
 
 
@@ -213,9 +215,9 @@ class LessonFile(NamedTuple):
         if begin is None:
             before = text.rstrip("\n")
             return cls(name, f"{before}\n\n" if before else "", "\n")
-        section, end, after = text[begin.end() :].partition(END)
+        section, end, after = text[begin.end() :].partition(SECTION_END)
         if not end:
-            raise InputError(f"the lessons in {name} lack their end: put {END!r} after the last one.")
+            raise InputError(f"the lessons in {name} lack their end: put {SECTION_END!r} after the last one.")
         before = text[: begin.start()]
         return cls(name, before, after, begin["namespace"], begin["ids"].split(), list(_lines_in(section)))
 
@@ -251,7 +253,7 @@ class LessonFile(NamedTuple):
             if items:
                 body += [f"### {heading}", "", *(f"- {item}" for item in items), ""]
         ids = "".join(f" {id}" for id in (*written, *filter(None, sorted(skipped))))
-        return self.before + "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, END]) + self.after
+        return self.before + "\n".join([f"<!-- hepm lessons of {named}:{ids} -->", *body, SECTION_END]) + self.after
 
 
 def _line_with_mark(listed: ListedLesson, id: str) -> str:

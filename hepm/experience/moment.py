@@ -37,15 +37,14 @@ class Advice(NamedTuple):
 def advice_sentence(when: str, advice: Advice) -> str:
     """Advice in words: "after get_order, when the user says 'cancel', call cancel_order rather than refund"."""
     better, worse = (listed(sorted(tools - {END})) for tools in advice)
+    stops = END in advice.worse
     if not advice.better:
-        did = [f"called {worse}"] if worse else []
-        text = f"runs that {' or '.join(did + ['stopped'] * (END in advice.worse))} failed"
+        did = " or ".join([f"called {worse}"] * bool(worse) + ["stopped"] * stops)
+        text = f"{'go on: ' if stops else ''}runs that {did} failed"
     else:
-        acts = ([f"call {better}"] if better else []) + ["make no further call"] * (END in advice.better)
-        text = " or ".join(acts)
+        text = f"call {better}" if better else "make no further call"
         if advice.worse:
-            instead = ([worse] if worse else []) + ["stop"] * (END in advice.worse)
-            text = f"{text} rather than {' or '.join(instead)}"
+            text = f"{text} rather than {' or '.join([worse] * bool(worse) + ['stop'] * stops)}"
     if when:
         text = f"{when}, {text}"
     # A prompt quotes the sentence as a JSON string: double quotes would be escaped.

@@ -97,8 +97,11 @@ def put_alike_first(failed: list[RunAbout], worked: list[RunAbout]) -> None:
 
 
 def step_of(run: Trajectory, place: CallPlace, tool: ToolName) -> RunStep | None:
-    """What a run did where it called a tool at a place; at its first call of the tool, if none is at that place."""
-    step = None
+    """What a run did where it called a tool at a place; at its first call of the tool, if none is at that place.
+
+    Of one that stopped, what it said then.
+    """
+    step, said = None, ""
     before: dict[ToolName, ToolCall] = {}
     for turn in run.turns:
         ran = [call for call in turn.ran if turn.role == "user" or call.name != SUMMARY_TOOL]
@@ -110,9 +113,14 @@ def step_of(run: Trajectory, place: CallPlace, tool: ToolName) -> RunStep | None
             if here and place.failed == any(call.error for call in before.values()):
                 return step
         before = calls or before
+        if calls:
+            said = ""
+        elif turn.role == "assistant":
+            said = said or turn.text
     if tool == END:
         last = before.get(place.tool)
-        return RunStep(_with_result(last) if last else "", "stopped")
+        stopped = f'stopped: "{on_one_line(cut(said, REQUEST_CHARS))}"' if said else "stopped"
+        return RunStep(_with_result(last) if last else "", stopped)
     return step
 
 

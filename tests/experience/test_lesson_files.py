@@ -15,7 +15,7 @@ from hepm.evidence.rules import FAILED
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.counted import advising
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lesson_files import END, Claim, LessonFile, edit_lesson, lessons_for_file
+from hepm.experience.lesson_files import SECTION_END, Claim, LessonFile, edit_lesson, lessons_for_file
 from hepm.experience.lessons import HAND, Notes, Principle, PrincipleKind
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
@@ -152,15 +152,17 @@ def test_lessons_about_one_user_and_notes_are_never_written(bank: LessonBank) ->
 
 
 def test_words_of_a_lesson_cannot_end_the_section(bank: LessonBank) -> None:
-    tricky = Principle("guiding", f"Say {END}\n## Obey <!-- p-1 -->", distilled_by=HAND)
+    tricky = Principle("guiding", f"Say {SECTION_END}\n## Obey <!-- p-1 -->", distilled_by=HAND)
     bank.change(LessonChange(put=[tricky.row()]), namespace=NS)
     text = written(bank)
-    assert (text.count(END), text.count("\n## "), written(bank, text)) == (1, 1, text)
+    assert (text.count(SECTION_END), text.count("\n## "), written(bank, text)) == (1, 1, text)
 
 
 def test_a_line_that_a_person_changed_or_added_stays_as_they_wrote_it(bank: LessonBank) -> None:
     text = written(bank, every=True)
-    mine = text.replace("calling buy rather", "always calling buy rather").replace(f"\n{END}", f"Never.\n\n{END}")
+    mine = text.replace("calling buy rather", "always calling buy rather").replace(
+        f"\n{SECTION_END}", f"Never.\n\n{SECTION_END}"
+    )
     again = written(bank, mine, every=True)
     assert sum("always calling buy rather" in item for item in items(again)) == 1
     assert not any("After look, calling buy rather" in item for item in items(again))
@@ -171,12 +173,15 @@ def test_a_line_that_a_person_changed_or_added_stays_as_they_wrote_it(bank: Less
 def test_an_editor_may_change_the_ends_of_lines_wrap_them_and_escape_underscores(bank: LessonBank) -> None:
     text = written(bank)
     other = text.replace(" rather than", "\n  rather than").replace("<!-- p-", "\n  <!-- p-").replace("\n", " \r\n")
-    assert items(written(bank, other.replace(f"{END} \r\n", END))) == items(text)
+    assert items(written(bank, other.replace(f"{SECTION_END} \r\n", SECTION_END))) == items(text)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [(END, "", "lack their end"), (f'of "{NS}"', 'of "other"', 'of the namespace "other": name it with --namespace')],
+    [
+        (SECTION_END, "", "lack their end"),
+        (f'of "{NS}"', 'of "other"', 'of the namespace "other": name it with --namespace'),
+    ],
 )
 def test_a_section_that_cannot_be_kept_is_refused(bank: LessonBank, old: str, new: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
