@@ -13,11 +13,9 @@ from hepm.ingest.redact import default_redactor
 from hepm.ingest.shell.parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
 from hepm.types import ToolName, Trajectory, Turn
 
-_READ: Final = 2_000  # characters: the rest of a longer command is a heredoc or a list of files
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=|\$env:")
 _PROGRAM: Final = re.compile(r"[\w.+-]{0,20}[A-Za-z][\w.+-]{0,20}")
-_NUMBER: Final = re.compile(r"[\d.]+[smhd]?")
-_VERSION: Final = re.compile(r"(python|pip)w?[\d.]*")
+
 
 SILENT: Final = frozenset((
     "cd", "pushd", "popd", "export", "source", ".", "set", "unset", "true", ":", "wait", "exit", "return",
@@ -48,7 +46,7 @@ def command_name(name: ToolName, arguments: object) -> ToolName:
     """The name of a call in the graph: "Bash git" for a shell that runs git, else the tool's own."""
     if name not in SHELLS:
         return name
-    command = command_of(arguments)[:_READ]
+    command = command_of(arguments)[:2_000]  # the rest of a longer one is a heredoc or a list of files
     if name == "PowerShell":
         command = command.replace("\\", "/")
     program = _program(command)
@@ -87,10 +85,8 @@ def _program_of(words: list[str]) -> str:
     if not words or words[0] in SILENT:
         return ""
     program = words[0].rstrip("/").rpartition("/")[2].removesuffix(".exe")
+    program = re.sub(r"^(python|pip)w?[\d.]*$", r"\1", program)  # "python3.11"
     rest = words[1:]
-    versioned = _VERSION.fullmatch(program)  # "python3.11"
-    if versioned:
-        program = versioned[1]
     if program in SHELL_PROGRAMS:
         return _program(script_of(words) or "") or program
     if program == "python" and "-m" in rest[:-1]:
@@ -114,13 +110,11 @@ def _program_of(words: list[str]) -> str:
 
 
 def _without_prefixes(words: list[str]) -> list[str]:
-    while words:
-        if words[0] in _PREFIXES:
-            words = list(dropwhile(_NUMBER.fullmatch, _without_options(words[1:])))
-        elif _ASSIGNMENT.match(words[0]):
-            words = without_assignments(words)
-        else:
-            return words
+    words = without_assignments(words)
+    while words and words[0] in _PREFIXES:
+        inner = _without_options(words[1:])
+        # "timeout 5m make": the time is no program.
+        words = without_assignments(list(dropwhile(re.compile(r"[\d.]+[smhd]?").fullmatch, inner)))
     return words
 
 
