@@ -7,24 +7,19 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.fields import as_list, as_object, is_list, object_at, text_at, value_at
 from hepm.ingest.files import STREAM_ERRORS, open_file
 from hepm.ingest.records import DECODER, MAX_NAME, RecordError, decoded, decoded_text, is_record
 from hepm.ingest.transitions import own_tool
+from hepm.text import cut_off
 from hepm.types import Tool
-
-_SPEC: Final = (
-    "type", "name", "description", "parameters", "inputSchema", "input_schema", "function", "custom", "toolSpec",
-)  # fmt: skip
 
 
 def listed_tools(definitions: list[Any]) -> tuple[Tool, ...]:
     """The tools of a record's list; RecordError where one is not a tool."""
-    if not definitions:
-        return ()
     # As text, since lists cannot be looked up in a cache; that is still cheaper than to read each one.
     return _parsed_list(json.dumps(definitions, ensure_ascii=False))
 
@@ -62,7 +57,7 @@ def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
         listed = [name.strip() for name in tools.split(",")]
         raise InputError(f"tools is the text {tools!r}: give a list of tools, such as {listed!r}")
     if is_record(tools):
-        raise InputError(f"tools is {_shown(tools)}: give a list of tools")
+        raise InputError(f"tools is {cut_off(repr(tools), 80)}: give a list of tools")
     listed = tuple(tools)
     if set(map(type, listed)) <= {str}:
         return _named_tools(listed)
@@ -84,13 +79,14 @@ def _read_tool(given: object) -> Tool:
         else:
             held: Any = given
             is_mapping = isinstance(given, Mapping)
-            parts = {key: held.get(key) if is_mapping else getattr(held, key, None) for key in _SPEC}
+            keys = "type name description parameters inputSchema input_schema function custom toolSpec"
+            parts = {key: held.get(key) if is_mapping else getattr(held, key, None) for key in keys.split()}
             tool = _tool(decoded(parts))
         if len(tool.name) > MAX_NAME:
             raise RecordError(f"its name has more than {MAX_NAME} characters")
     except (RecordError, ValueError) as error:
         raise InputError(
-            f"tools holds {_shown(given)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"
+            f"tools holds {cut_off(repr(given), 80)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"
         ) from error
     return tool
 
@@ -103,13 +99,6 @@ def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
         if not own_tool(tool.name, properties if isinstance(properties, Mapping) else ()):
             others.append(tool)
     return tuple(others)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    if len(text) <= 80:
-        return text
-    return f"{text[:79]}…"
 
 
 def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
