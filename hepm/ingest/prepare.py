@@ -47,17 +47,12 @@ Prepared: TypeAlias = tuple[str | None, RunRecord | Rejection]
 MAX_EDGES: Final = 1 << 16
 """Most distinct pairs of tools in one run. Real runs have some tens; a made-up one could fill a store by itself."""
 
-MOST_PROCESSES: Final = 4
-"""Storing keeps up with about so many."""
 WORTH_BYTES: Final = 2_000_000
 """Files together smaller than this are read before a process has started."""
 PART_BYTES: Final = 1 << 20
 """Of the JSON that a process is given at a time."""
 MOST_BYTES: Final = 64 << 20
 """Of a file that a process may read: it gives all of its runs back at once."""
-UNPACKED: Final = 16
-"""A compressed byte of recorded runs holds about so many."""
-PLAIN_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 
 SYSTEM_CHARS: Final = 300
 TEXT_CHARS: Final = 1000
@@ -126,7 +121,7 @@ def prepare(
     if not parts:
         yield from _prepared(sources, reading, options)
         return
-    processes = min(options.processes, MOST_PROCESSES)
+    processes = min(options.processes, 4)  # storing keeps up with about so many
     for items in answers_in_order(lambda part: [*_prepared(part, reading, options)], parts, processes=processes):
         yield from items
 
@@ -135,14 +130,14 @@ def _parts(sources: Iterable[RunSource], options: IngestOptions) -> list[list[st
     """The files behind the sources, some at a time, for several processes; none if this one is to read them."""
     # What a function of the user's notes must be noted here.
     hook = options.redactor and options.redactor.hook
-    if options.processes < 2 or hook or not isinstance(sources, list | tuple):
+    if options.processes < 2 or hook:
         return []
     parts: dict[int, list[str]] = {}
     total = 0
-    for file in regular_files(sources) or ():
+    for file in _regular(sources) or ():
         size = file.stat().st_size
-        if file.suffix not in PLAIN_SUFFIXES:
-            size *= UNPACKED
+        if file.suffix not in (".json", ".jsonl", ".ndjson"):
+            size *= 16  # a compressed byte of recorded runs holds about so many
         if size > MOST_BYTES:
             return []
         parts.setdefault(total // PART_BYTES, []).append(str(file))
@@ -169,10 +164,12 @@ def _prepared(sources: Iterable[RunSource], reading: ReadOptions, options: Inges
 
 def files_of(source: RunSource | Iterable[RunSource]) -> list[Path] | None:
     """The files that are to be read; None if anything else is, too."""
-    sources = _listed(source)
-    if isinstance(sources, list | tuple):  # an iterator can be gone through only once
-        return regular_files(sources)
-    return None
+    return _regular(_listed(source))
+
+
+def _regular(sources: Iterable[RunSource]) -> list[Path] | None:
+    # An iterator can be gone through only once.
+    return regular_files(sources) if isinstance(sources, list | tuple) else None
 
 
 def _listed(source: RunSource | Iterable[RunSource]) -> Iterable[RunSource]:
@@ -209,9 +206,8 @@ class _Preparer:
             return format_name, self._run(trajectory)
         except (RecordError, ValueError, RecursionError) as error:
             # What readers let through from Python or another version's export, and JSON cannot hold.
-            reason = f"it cannot be stored: {error}"
-            if isinstance(error, UnicodeEncodeError):
-                reason = str(no_text(error))
+            is_text = isinstance(error, UnicodeEncodeError)
+            reason = str(no_text(error)) if is_text else f"it cannot be stored: {error}"
             shown_id = trajectory.id[:MAX_LABEL]
             if self._options.redactor is not None:
                 shown_id = self._options.redactor.without_secrets(shown_id)

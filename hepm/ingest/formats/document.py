@@ -9,7 +9,6 @@ import codecs
 import io
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -39,13 +38,6 @@ HEAD: Final = 16 << 20
 LOOKED_AT: Final = 100
 """Number of records that a file is recognised by: its first ones may be a header or a note."""
 
-# Bytes that are read at a time.
-_CHUNK: Final = 1 << 18
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
-_WRAPPERS: Final = (
-    "data", "items", "results", "runs", "records", "rows", "logs", "traces", "sessions", "trajectories", "entries",
-)  # fmt: skip
-"""Keys under which APIs and exports list what a bare list would hold, too."""
 
 Build: TypeAlias = Callable[[Object], Trajectory]
 Built = TypeVar("Built")
@@ -94,9 +86,9 @@ class RunOrigin:
 
     def built(self, number: int | str | None, value: Any, build: Callable[[Object], Built]) -> Built | Rejection:
         """What `build` makes of one record, or why it cannot."""
-        if isinstance(value, RecordError):
-            return self.rejected(number, str(value))
         try:
+            if isinstance(value, RecordError):
+                raise value
             try:
                 return build(as_object(value, "the record"))
             except UnicodeEncodeError:  # half a surrogate pair; hardly any record has one, so none is searched before
@@ -132,10 +124,9 @@ class Document(RunOrigin):
         source: SourceFile | None = None,
     ) -> None:
         super().__init__(name, options)
-        self.path = PurePosixPath()
+        self.path = source.path if source else PurePosixPath()
         self.keys: Set[str] = frozenset()
-        self.is_list = False
-        self.is_lines = False
+        self.is_list = self.is_lines = False
         self.first: Any = None
         self._source = source
         self._value: Any = None
@@ -144,7 +135,6 @@ class Document(RunOrigin):
         if source is None:
             self._take_value(value)
         else:
-            self.path = source.path
             self._open(source.stream)
 
     def _open(self, stream: IO[bytes]) -> None:
@@ -162,12 +152,12 @@ class Document(RunOrigin):
         lines = [line for line in io.BytesIO(head) if not line.isspace() and (is_whole or line[-1:] == b"\n")]
         decoded = map(_decoded_line, lines[:LOOKED_AT])
         self.sample = [value for value in decoded if not isinstance(value, RecordError)]
-        found: list[Any] = [value for value in self.sample[:3] if isinstance(value, dict | list)]
-        if found:
-            self._records = _line_records(head, stream, reason)
-            self.is_lines = True
-            self._notice(found[0])
-            return
+        for value in self.sample[:3]:
+            if isinstance(value, dict | list):
+                self._records = _line_records(head, stream, reason)
+                self.is_lines = True
+                self._notice(value)
+                return
         if not is_whole and not reason:
             rest, reason = read_some(stream, 4 * RECORD_LIMIT - HEAD)
             head += rest
@@ -219,7 +209,9 @@ class Document(RunOrigin):
 
     def unwrap(self) -> bool:
         """Whether its one object lists records under a usual key: then they are its records from now on."""
-        for key in _WRAPPERS:
+        # APIs and exports list there what a bare list would hold, too.
+        keys = "data items results runs records rows logs traces sessions trajectories entries"
+        for key in keys.split():
             listed = value_at(self._value, key)
             if is_list(listed) and listed and is_object(listed[0]):
                 self._take_value(listed)
@@ -244,16 +236,13 @@ class Document(RunOrigin):
         under "file".
         """
         alone: list[Any] = []
+        groups: dict[str, list[Any]] = {}
         for number, value in self.records():
             if is_message(value):
                 alone.append(value)
-            elif is_list(value):
-                yield self.built(number, {"messages": value}, build)
+                groups.setdefault(group_of(value), []).append(value)
             else:
-                yield self.built(number, value, build)
-        groups: dict[str, list[Any]] = {}
-        for message in alone:
-            groups.setdefault(group_of(message), []).append(message)
+                yield self.built(number, {"messages": value} if is_list(value) else value, build)
         for group, messages in groups.items():
             yield self.built(group or 1, {"messages": messages, "group": group, "file": alone}, build)
 
@@ -303,7 +292,7 @@ def _line_records(head: bytes, stream: IO[bytes], reason: str) -> Iterator[tuple
             if len(line) > RECORD_LIMIT and line[-1:] != b"\n":
                 yield number, RecordError(f"it is longer than {RECORD_LIMIT:,} bytes, the limit for one record")
                 while line and line[-1:] != b"\n":
-                    line = first.readline(_CHUNK) or stream.readline(_CHUNK)
+                    line = first.readline(1 << 18) or stream.readline(1 << 18)
                 continue
         except STREAM_ERRORS as error:
             reason = f"the file is damaged: {error}"
@@ -337,8 +326,8 @@ def _values_of(content: bytes, reason: str) -> list[Any]:
         while position < len(text):
             value, position = DECODER.raw_decode(text, position)
             values.append(value)
-            space = _SPACE.match(text, position)
-            position = space.end() if space else position
+            while position < len(text) and text[position] in " \t\n\r":
+                position += 1
     except (ValueError, RecursionError, MemoryError) as error:
         reason = why_undecoded(error)
         if isinstance(error, json.JSONDecodeError) and (
