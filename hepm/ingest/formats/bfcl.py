@@ -46,9 +46,6 @@ _DOCUMENT_OF: Final = {
 }
 """The file that describes the tools of each simulated class, from BFCL's constants."""
 
-_SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array", "list": "array"}
-"""BFCL and ACEBench use Python's names of types instead of JSON Schema's."""
-
 
 def _recognises(document: Document) -> bool:
     # ACEBench's definitions have the same keys, but a text as the question.
@@ -70,13 +67,12 @@ def _read(document: Document) -> Items:
     if _is_companion(document):
         return
     answers = _beside(document, f"{_ANSWERS}/{document.file_name}")
-    is_multi_turn = str(value_at(document.first, "id")).startswith("multi_turn")
-    if "involved_classes" not in document.keys or not is_multi_turn:
+    reason = ""
+    if "involved_classes" not in document.keys or not str(value_at(document.first, "id")).startswith("multi_turn"):
         reason = "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
-        yield document.rejected(None, reason)
-        return
-    if not answers:
+    elif not answers:
         reason = f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
+    if reason:
         yield document.rejected(None, reason)
         return
     right_calls = {str(line.get("id")): line.get("ground_truth") for line in answers}
@@ -130,7 +126,8 @@ def json_schema(value: Any) -> Any:
     if kind == "any":
         del schema["type"]
     elif isinstance(kind, str):
-        schema["type"] = _SCHEMA_TYPES.get(kind, kind)
+        types = {"dict": "object", "float": "number", "tuple": "array", "list": "array"}
+        schema["type"] = types.get(kind, kind)
     if schema.get("type") == "array":
         schema.setdefault("items", {})  # endpoints refuse an array without them
     return schema
