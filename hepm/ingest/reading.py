@@ -58,10 +58,6 @@ READERS: Final = (
 
 _PYTHON: Final = "<python>"
 _UNKNOWN: Final = "unknown"
-_LEFT_OUT: Final = "parts of messages are of types that hepm does not know, and left out"
-_ADVICE: Final = (
-    'If it holds runs, name their format, or bring them into OpenAI chat messages: one {"messages": [...]} a line'
-)
 
 
 def read_runs(
@@ -108,9 +104,8 @@ def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tup
     for format_name, item in _read_document(document, readers):
         if isinstance(item, Rejection):
             record = number if item.record in (None, 1) else f"{number}, record {item.record}"
-            yield format_name, replace(item, record=record)
-        else:
-            yield format_name, item
+            item = replace(item, record=record)  # noqa: PLW2901
+        yield format_name, item
 
 
 def from_messages(
@@ -133,8 +128,16 @@ def from_messages(
     Raises:
         InputError: the messages make no run.
     """
-    about = {"id": id, "task": task, "environment": environment, "user": user, "model": model}
-    record = {"messages": messages, "success": success, "reward": reward, **about}
+    record = {
+        "messages": messages,
+        "success": success,
+        "reward": reward,
+        "id": id,
+        "task": task,
+        "environment": environment,
+        "user": user,
+        "model": model,
+    }
     origin = RunOrigin(_PYTHON)
     run = origin.built(1, record, lambda given: chat.read_record(decoded(given), origin))
     if isinstance(run, Rejection):
@@ -157,8 +160,11 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
     if reader is None and document.unwrap():
         reader = document.reader_among(readers)
     if reader is None and document.options.format == "auto":
-        reason = f"no reader knows it: {_appearance(document)}. {_ADVICE}"
-        yield _UNKNOWN, document.rejected(None, reason)
+        advice = (
+            "If it holds runs, name their format, or bring them into OpenAI chat messages: one "
+            '{"messages": [...]} a line'
+        )
+        yield _UNKNOWN, document.rejected(None, f"no reader knows it: {_appearance(document)}. {advice}")
         return
     # A format that was named is tried on whatever it may be.
     chosen = reader or readers[0]
@@ -175,7 +181,8 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
             yield chosen.name, item
             if unread:
                 kinds = {kind[:40]: count for kind, count in unread.items()}
-                yield chosen.name, Remark(document.name, record, _LEFT_OUT, kinds)
+                reason = "parts of messages are of types that hepm does not know, and left out"
+                yield chosen.name, Remark(document.name, record, reason, kinds)
                 unread.clear()
     if is_empty and reader is None:
         reason = f"it is not of the format {document.options.format!r}: {_appearance(document)}"
@@ -184,11 +191,9 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
 
 def _appearance(document: Document) -> str:
     """What people may recognise a file by, without anything that its records hold."""
-    shape = "a JSON list" if document.is_list else "JSON"
+    shape = "it is a JSON list" if document.is_list else "it is JSON"
     keys = sorted(map(str, document.keys))
     if not keys:
-        return f"it is {shape} that is empty, or without keys to recognise it by"
-    shown = ", ".join(keys[:8])
-    if len(keys) > 8:
-        shown += ", …"
-    return f"it is {shape} with the keys {shown}"
+        return f"{shape} that is empty, or without keys to recognise it by"
+    shown = [*keys[:8], "…"] if len(keys) > 8 else keys
+    return f"{shape} with the keys {', '.join(shown)}"
