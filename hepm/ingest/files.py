@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from hepm.errors import MissingExtraError
-from hepm.ingest.records import Rejection
+from hepm.ingest.records import Rejection, without_surrogates
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -136,11 +136,6 @@ def open_file(file: Path) -> Generator[IO[bytes]]:
         yield decompressed(raw, split_compression(file.name)[1])
 
 
-def printable(name: str) -> str:
-    """A file name that can be stored: Python keeps bytes that are not UTF-8 as halves of surrogate pairs."""
-    return name.encode("utf-8", "replace").decode()
-
-
 def named_files(name: str) -> Iterator[Path]:
     """The files behind the name of a file, a folder or a glob, in a fixed order; hidden ones only if they are named."""
     if os.path.isdir(name):
@@ -193,7 +188,7 @@ def open_source(name: str) -> Iterator[Opened]:
             reason = "no file matches this pattern"
         yield Rejection(name, None, reason)
     for file in files:
-        shown = printable(str(file))
+        shown = without_surrogates(str(file))  # as Python keeps bytes that are not UTF-8
         try:
             with file.open("rb") as stream:
                 yield from _open(shown, file.absolute().as_posix(), stream, _beside)
@@ -252,6 +247,6 @@ def _open_tar(name: str, stream: IO[bytes]) -> Iterator[Opened]:
         return io.BytesIO(beside[path]) if path in beside else None
 
     for member, held in members.items():
-        yield from _open(printable(f"{name}!{member}"), member, io.BytesIO(held), find)
+        yield from _open(without_surrogates(f"{name}!{member}"), member, io.BytesIO(held), find)
     if problem or not members:
         yield Rejection(name, None, problem or f"the archive holds {_NO_DATA}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -22,8 +21,6 @@ from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection, Remark
 from hepm.text import count_of
 from hepm.types import Tool, ToolName, Trajectory
-
-_log = logging.getLogger("hepm")
 
 ReportProgress: TypeAlias = Callable[["IngestReport"], None]
 
@@ -246,14 +243,8 @@ def _continues(after: Trajectory, before: Trajectory) -> bool:
 
 def _said_and_called(run: Trajectory) -> tuple[list[str], list[ToolName]]:
     """What the user said, and the agent's calls, the refused ones included."""
-    texts: list[str] = []
-    tools: list[ToolName] = []
-    for turn in run.turns:
-        if turn.role == "user":
-            texts.append(turn.text)
-        else:
-            tools += [call.name for call in turn.calls]
-    return texts, tools
+    texts = [turn.text for turn in run.turns if turn.role == "user"]
+    return texts, [call.name for turn in run.turns if turn.role != "user" for call in turn.calls]
 
 
 def embed_texts(runs: Iterable[RunRecord], embedder: Embedder | None) -> dict[str, Float32Array]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import RunRecord
@@ -58,8 +58,6 @@ SYSTEM_CHARS: Final = 300
 TEXT_CHARS: Final = 1000
 ARGUMENT_CHARS: Final = 500
 """Lengths that texts are cut to: of system prompts, other messages, and texts in arguments."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import Enum
 from hashlib import blake2b
 from pathlib import PurePath
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 from uuid import UUID
 
 from hepm.types import (
@@ -57,7 +57,6 @@ MAX_NAME: Final = 256
 MAX_LABEL: Final = 1_000
 """Characters of a run's id, user, environment and model."""
 
-T = TypeVar("T")
 HASHED: Final = "sha-"
 """Before the hash in an id that was made of the content."""
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode

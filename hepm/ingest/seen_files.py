@@ -15,9 +15,8 @@ from typing import NamedTuple
 from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError
 from hepm.graph.delta import RunRecord
-from hepm.ingest.files import printable
 from hepm.ingest.prepare import IngestOptions, Prepared
-from hepm.ingest.records import ReadOptions
+from hepm.ingest.records import ReadOptions, without_surrogates
 
 _log = logging.getLogger("hepm")
 
@@ -68,7 +67,7 @@ class SeenFiles:
                 if self._usable and seen and seen.stamp == stamp and len(known(seen.ids)) == len(seen.ids):
                     unchanged[seen.format] += len(seen.ids)
                     continue
-                self._read[printable(str(file))] = _Seen(stamp, "", [])
+                self._read[without_surrogates(str(file))] = _Seen(stamp, "", [])
             fresh.append(file)
         return fresh, unchanged
 

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import IO, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
-from hepm.ingest.files import STREAM_ERRORS, SourceFile, printable, read_some
+from hepm.ingest.files import STREAM_ERRORS, SourceFile, read_some
 from hepm.ingest.records import (
     DECODER,
     HASHED,
@@ -178,7 +178,7 @@ class Document(RunOrigin):
     @property
     def file_name(self) -> str:
         """Last part of the path; "" if it is no file."""
-        return printable(self.path.name)
+        return without_surrogates(self.path.name)
 
     def reader_among(self, readers: Sequence[Reader]) -> Reader | None:
         """The first one that recognises the first record, or else one of the `LOOKED_AT` first ones; None for none."""
