@@ -67,7 +67,7 @@ _AGE: Final = re.compile(
 )
 _AGO: Final = "ago"
 
-_MINUTES: Final[Mapping[str, float]] = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10080}
+_MINUTES: Final = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10080}
 # What an item of a list is named by: "cpu_percent", "p99_ms" or "Monday", but no id.
 _ITEM: Final = re.compile(r"(?=.{2,30}$)[^\W\d]+(?:(?:[ ./-]\d{0,2}|\d{1,2})[^\W\d]+)*\d?")
 _CODE: Final = re.compile(r"([^\W\d_]{2,6}[-_]?)\d{3,}")  # an id whose letters may say what it is of

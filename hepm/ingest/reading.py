@@ -157,8 +157,6 @@ def _chosen(format_name: str) -> Sequence[Reader]:
 
 def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tuple[str, Item]]:
     reader = document.reader_among(readers)
-    if reader is None and document.unwrap():
-        reader = document.reader_among(readers)
     if reader is None and document.options.format == "auto":
         advice = (
             "If it holds runs, name their format, or bring them into OpenAI chat messages: one "

@@ -109,6 +109,8 @@ class Document(RunOrigin):
         keys: Keys of its outermost object, or of the first record in its list or lines, or of that one's first element.
         is_list: Whether it is one JSON list.
         is_lines: Whether it is JSON lines.
+        records: Each line, element of the outermost list, or the one object, with its number; a RecordError for what
+            cannot be decoded.
         sample: The first records that can be decoded.
         first: The first record. It and `keys` are of a later record if `reader_among` found a reader there.
     Raises:
@@ -130,7 +132,7 @@ class Document(RunOrigin):
         self.first: Any = None
         self._source = source
         self._value: Any = None
-        self._records: Iterator[tuple[int, Any]] = iter(())
+        self.records: Iterator[tuple[int, Any]] = iter(())
         self.sample: list[Any] = []
         if source is None:
             self._take_value(value)
@@ -154,7 +156,7 @@ class Document(RunOrigin):
         self.sample = [value for value in decoded if not isinstance(value, RecordError)]
         for value in self.sample[:3]:
             if isinstance(value, dict | list):
-                self._records = _line_records(head, stream, reason)
+                self.records = _line_records(head, stream, reason)
                 self.is_lines = True
                 self._notice(value)
                 return
@@ -171,7 +173,7 @@ class Document(RunOrigin):
         self.is_list = is_list(value)
         self._value = value
         records = value if is_list(value) else [value]
-        self._records = iter(enumerate(records, 1))
+        self.records = iter(enumerate(records, 1))
         self.sample = records[:LOOKED_AT]
         self._notice(next(iter(records), value))
 
@@ -181,7 +183,10 @@ class Document(RunOrigin):
         return without_surrogates(self.path.name)
 
     def reader_among(self, readers: Sequence[Reader]) -> Reader | None:
-        """The first one that recognises the first record, or else one of the `LOOKED_AT` first ones; None for none."""
+        """The first one that recognises the first record, or else one of the `LOOKED_AT` first ones; None for none.
+
+        If none does, what its one object lists under a usual key becomes its records, and is looked at.
+        """
         keys, first = self.keys, self.first
         for record in (first, *self.sample):
             self._notice(record)
@@ -189,11 +194,14 @@ class Document(RunOrigin):
                 if reader.recognises(self):
                     return reader
         self.keys, self.first = keys, first
+        # APIs and exports list there what a bare list would hold, too.
+        usual = "data items results runs records rows logs traces sessions trajectories entries"
+        for key in usual.split():
+            listed = value_at(self._value, key)
+            if is_list(listed) and listed and is_object(listed[0]):
+                self._take_value(listed)
+                return self.reader_among(readers)
         return None
-
-    def records(self) -> Iterator[tuple[int, Any]]:
-        """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
-        return self._records
 
     def content_beside(self, path: str) -> bytes:
         """Content of a file beside this one, by its path from this one's folder; b"" if it cannot be read."""
@@ -207,20 +215,9 @@ class Document(RunOrigin):
             return {}
         return value if is_object(value) else {}
 
-    def unwrap(self) -> bool:
-        """Whether its one object lists records under a usual key: then they are its records from now on."""
-        # APIs and exports list there what a bare list would hold, too.
-        keys = "data items results runs records rows logs traces sessions trajectories entries"
-        for key in keys.split():
-            listed = value_at(self._value, key)
-            if is_list(listed) and listed and is_object(listed[0]):
-                self._take_value(listed)
-                return True
-        return False
-
     def each(self, build: Callable[[Object], Built]) -> Iterator[Built | Rejection]:
         """What `build` makes of every record."""
-        for number, value in self.records():
+        for number, value in self.records:
             yield self.built(number, value, build)
 
     def take(self, add: Callable[[Object], None]) -> Iterator[Rejection]:
@@ -237,7 +234,7 @@ class Document(RunOrigin):
         """
         alone: list[Any] = []
         groups: dict[str, list[Any]] = {}
-        for number, value in self.records():
+        for number, value in self.records:
             if is_message(value):
                 alone.append(value)
                 groups.setdefault(group_of(value), []).append(value)

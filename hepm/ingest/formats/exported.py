@@ -59,7 +59,7 @@ def exported_lines(store: Store, *, namespace: str) -> Iterator[str]:
 
 
 def _read(document: Document) -> Items:
-    for number, value in document.records():
+    for number, value in document.records:
         kind = next((key for key in _READ if is_object(value) and key in value), "")
         if not kind:  # a run
             yield document.built(number, value, run_of_record)  # which keeps the id and source it was stored with

@@ -35,7 +35,7 @@ def _read(document: Document) -> Items:
     """A run of each conversation, as its longest record holds it, under the id of its first."""
     runs: dict[int, tuple[int, Object]] = {}  # by a hash of the conversation to its end
     passed: set[int] = set()  # hashes of conversations that go on in another record
-    for number, value in document.records():
+    for number, value in document.records:
         record = document.built(number, value, _chat_record)
         if isinstance(record, Rejection):
             yield record

@@ -51,7 +51,7 @@ def _read(document: Document) -> Items:
         about = _about(header.get("info"), document)
     except RecordError:  # the header beside this file is rejected with that file
         about = _about({}, document)
-    for number, value in document.records():
+    for number, value in document.records:
         runs: Any = [value]  # a run a file, in a folder simulations/, or a line
         if is_object(value) and "messages" not in value and not value.keys().isdisjoint(("info", "simulations")):
             try:
@@ -135,7 +135,7 @@ def _read_sft(document: Document) -> Items:
             tools=tools,
         )
 
-    for number, value in document.records():
+    for number, value in document.records:
         try:
             splits = as_object(as_object(value, "the record").get("splits"), "'splits'")
             for split in splits:
