@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hepm.ingest.fields import (
@@ -115,17 +116,20 @@ def otlp_value(value: Any) -> Any:
     return None
 
 
-def _read_events(span: TraceSpan, about: Object, events: Iterable[tuple[str, Object]]) -> Objects:
-    """The messages in events; evaluations go to the span, and what an exception says to its attributes."""
-    messages: Objects = []
+def _read_events(span: TraceSpan, about: Object, events: Iterable[tuple[str, Object]]) -> tuple[Objects, Objects]:
+    """What events say a model read and answered; evaluations go to the span, exceptions to its attributes."""
+    given: Objects = []
+    answer: Objects = []
     for name, event in events:
         if name.startswith("gen_ai.evaluation"):
             span.scores += _scores(event)
         elif name == "exception":
             about |= {**event, **about}
         elif name.startswith("gen_ai."):
-            messages += event_messages(name, event)
-    return messages
+            more_given, more_answer = event_messages(name, event)
+            given += more_given
+            answer += more_answer
+    return given, answer
 
 
 def _kind_of(span: TraceSpan, about: Object) -> Kind:
@@ -162,17 +166,14 @@ def _read_tool(span: TraceSpan, about: Object) -> None:
         span.result = _text(about, "exception.message|error.message") or None
 
 
-def _read_messages(span: TraceSpan, about: Object, messages: Objects) -> None:
+def _read_messages(span: TraceSpan, about: Object, logged: tuple[Objects, Objects]) -> None:
+    """Take what a model read and answered from its attributes, else from what was `logged`."""
     system = parsed_json(_first(about, "gen_ai.system_instructions|system_instructions"))
     if is_list(system):
         system = {"role": "system", "parts": system}
-    given = messages_in(_first(about, _GIVEN), "user")
-    answer = messages_in(_first(about, _ANSWERS), "assistant")
-    if messages:
-        given = given or [message for message in messages if message.get("choice") is None]
-        answer = answer or [message for message in messages if message.get("choice")]
+    given = messages_in(_first(about, _GIVEN), "user") or logged[0]
     span.given = messages_in(system, "system") + given
-    span.answer = answer
+    span.answer = messages_in(_first(about, _ANSWERS), "assistant") or logged[1]
     for name in _TOOLS.split("|"):
         for tool in map(parsed_json, _listed(about, name)):
             if is_object(tool):
@@ -180,29 +181,24 @@ def _read_messages(span: TraceSpan, about: Object, messages: Objects) -> None:
                 span.tools.append(described.get("json_schema", tool))
 
 
-def event_messages(name: str, event: Object) -> Objects:
-    """The messages in an event, or a record of a log, of the GenAI conventions."""
+def event_messages(name: str, event: Object) -> tuple[Objects, Objects]:
+    """What a model read and answered, by an event or a record of a log of the GenAI conventions."""
     body = {**event, "tool_calls": parsed_json(event.get("tool_calls"))}
     role = name.removeprefix("gen_ai.").removesuffix(".message")
-    found: Objects = []
     if name == "gen_ai.choice":
         message = parsed_json(body.get("message", body))
         if not is_object(message):
             message = {"content": result_text(message)}
-        found = messages_in(
-            _with_parts({"role": "assistant", "tool_calls": body["tool_calls"], **message}), "assistant"
-        )
-        found = [{**message, "choice": True} for message in found]
-    elif name.endswith(".message"):
+        answer = {"role": "assistant", "tool_calls": body["tool_calls"], **message}
+        return [], messages_in(_with_parts(answer), "assistant")
+    if name.endswith(".message"):
         message = {"role": role, "tool_call_id": body.get("id"), **body}
         if role != "tool":  # whose results may be lists of anything
             message = _with_parts(message)
-        found = messages_in(message, role)
-    else:
-        span = TraceSpan("", "", name=name)
-        _read_messages(span, event, [])
-        found = [*span.given, *[{**message, "choice": True} for message in span.answer]]
-    return found
+        return messages_in(message, role), []
+    span = TraceSpan("", "", name=name)
+    _read_messages(span, event, ([], []))
+    return span.given, span.answer
 
 
 def _scores(about: Object) -> Iterator[Score]:
@@ -316,7 +312,7 @@ def messages_in(value: Any, role: str) -> Objects:
     messages: Objects = []
     if any("event.name" in item for item in items):  # pydantic-ai's
         for item in items:
-            messages += event_messages(str(item.get("event.name")), item)
+            messages += chain.from_iterable(event_messages(str(item.get("event.name")), item))
         return messages
     with counting_unread() as left_out:
         try:

@@ -109,8 +109,7 @@ def _event(record: Object, options: ReadOptions) -> TraceSpan | None:
         body = {"content": body}
     times = "timeUnixNano|observedTimeUnixNano|time_unix_nano|timestamp|observed_timestamp"
     span = TraceSpan(record["traceId"], record["spanId"], kind="event", start=time_at(record, times) or 0.0)
-    for message in event_messages(name, {**about, **body}):
-        (span.answer if message.get("choice") else span.given).append(message)
+    span.given, span.answer = event_messages(name, {**about, **body})
     return span
 
 
