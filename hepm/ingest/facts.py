@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, groupby, islice
-from typing import Final
+from typing import Final, TypeAlias
 from xml.etree import ElementTree
 
 from hepm.ingest.fields import as_text, unix_time
 from hepm.ingest.formats.parts import result_text
 from hepm.text import CUT, FUNCTION_WORDS, cut_off
 from hepm.types import DATE, FIRST_DAY, JSON, PRESENT, TIME
+
+_Facts: TypeAlias = Iterator[tuple[str, float]]
+"""Names of facts and their numbers."""
 
 MOST_FACTS: Final = 100
 """Facts of one result, or words of one message, that are kept: the first ones."""
@@ -186,7 +189,7 @@ def _time_said(text: str, where: re.Pattern[str]) -> Mapping[str, float]:
     return {}
 
 
-def _dates(text: str) -> Iterator[tuple[str, float]]:
+def _dates(text: str) -> _Facts:
     """A date or a time with its mark, in days; none of a day that is in no calendar, or another text."""
     when = _DATE.fullmatch(_iso(text))
     if when is not None:
@@ -363,7 +366,7 @@ def _by_key(pairs: Iterable[tuple[str, JSON]]) -> dict[str, JSON]:
     return {key: found if found[1:] else found[0] for key, found in values.items()}
 
 
-def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]:
+def _facts_in(value: JSON, path: str, depth: int) -> _Facts:
     if depth > _DEEPEST:
         return
     if isinstance(value, Mapping):
@@ -385,7 +388,7 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
             yield from _facts_in_text(value, path)
 
 
-def _facts_in_list(value: Sequence[JSON], path: str, depth: int) -> Iterator[tuple[str, float]]:
+def _facts_in_list(value: Sequence[JSON], path: str, depth: int) -> _Facts:
     items = [item for item in value if item != CUT]
     if len(items) == len(value):  # of a list that was cut the length is not known
         yield f"{path}[]", len(value)
@@ -421,7 +424,7 @@ def _below(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
+def _facts_in_text(text: str, path: str) -> _Facts:
     is_there = path and "[" not in path and any(map(str.isalnum, text))
     present = [(f"{path}{PRESENT}", 1)] if is_there else []
     is_personal = _PERSONAL.search(path)
@@ -455,7 +458,7 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
         yield from present
 
 
-def _numbers(text: str) -> Iterator[tuple[str, float]]:
+def _numbers(text: str) -> _Facts:
     for number, unit in _AGE.findall(text):
         yield _AGO, int(number) * _MINUTES[unit[0]]
     for before, number, word in _COUNTING.findall(text):
@@ -480,5 +483,4 @@ def _amount(digits: str) -> float:
 
 
 def _words(text: str) -> list[str]:
-    words = dict.fromkeys(_WORD.findall(text.lower()))
-    return [word for word in words if word not in _NO_WORD]
+    return [word for word in dict.fromkeys(_WORD.findall(text.lower())) if word not in _NO_WORD]

@@ -103,8 +103,7 @@ class RunVerdict(NamedTuple):
         """The run with this label; as it is if nothing is said."""
         if self.success is None:
             return self.run
-        tags = {**self.run.tags, OUTCOME_BY: self.by}
-        return replace(self.run, outcome=Outcome(None, self.success), tags=tags)
+        return replace(self.run, outcome=Outcome(None, self.success), tags={**self.run.tags, OUTCOME_BY: self.by})
 
 
 RULES: Final = {"tests": by_tests}

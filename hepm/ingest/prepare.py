@@ -33,9 +33,10 @@ from hepm.ingest.records import (
 )
 from hepm.ingest.redact import Redactor
 from hepm.ingest.side_by_side import answers_in_order
+from hepm.ingest.tools import Tools
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import cut_off
-from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, Trajectory, Turn
+from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Trajectory, Turn
 
 RunSource: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, tar archive or "-"; a run itself; or a record or all that a file may hold, as Python values."""
@@ -196,8 +197,8 @@ def run_of(trajectory: Trajectory, record: str, *, aliases: Aliases | None = Non
 class _Preparer:
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
-        self._listed: tuple[Tool, ...] = ()  # the tools of the latest run that has any, and the same without secrets
-        self._clean: tuple[Tool, ...] = ()
+        self._listed: Tools = ()  # the tools of the latest run that has any, and the same without secrets
+        self._clean: Tools = ()
 
     def prepare(self, format_name: str, trajectory: Trajectory) -> Prepared:
         try:
@@ -241,7 +242,7 @@ class _Preparer:
             raise ValueError(f"its parallel calls make {len(run.edges):,} pairs of tools; {MAX_EDGES:,} are the limit")
         return run
 
-    def _clean_tools(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    def _clean_tools(self, tools: Tools) -> Tools:
         """The tools without secrets, and without those whose names are too long to be called."""
         # Runs list the same ones again and again.
         if tools is not self._listed:

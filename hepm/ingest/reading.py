@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.files import open_source
@@ -32,6 +32,9 @@ from hepm.ingest.formats.parts import counting_unread
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remark, decoded
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
+
+Found: TypeAlias = Iterator[tuple[str, Item]]
+"""What is read, each with the name of its format."""
 
 READERS: Final = (
     agentdojo.READER,
@@ -63,7 +66,7 @@ _UNKNOWN: Final = "unknown"
 def read_runs(
     sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     options: ReadOptions | None = None,
-) -> Iterator[tuple[str, Item]]:
+) -> Found:
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
@@ -80,7 +83,7 @@ def read_runs(
     return chain.from_iterable(_read_source(name, readers, options) for name in names)
 
 
-def _read_source(name: str, readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
+def _read_source(name: str, readers: Sequence[Reader], options: ReadOptions) -> Found:
     for opened in open_source(name):
         if isinstance(opened, Rejection):
             yield _UNKNOWN, opened
@@ -93,7 +96,7 @@ def _read_source(name: str, readers: Sequence[Reader], options: ReadOptions) -> 
             yield from _read_document(document, readers)
 
 
-def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
+def read_value(value: object, number: int, options: ReadOptions) -> Found:
     """Every run in what a program holds: a record, or all of a file. Rejections name its `number` among the sources."""
     readers = _chosen(options.format)
     try:
@@ -155,7 +158,7 @@ def _chosen(format_name: str) -> Sequence[Reader]:
     return chosen
 
 
-def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tuple[str, Item]]:
+def _read_document(document: Document, readers: Sequence[Reader]) -> Found:
     reader = document.reader_among(readers)
     if reader is None and document.options.format == "auto":
         advice = (

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.fields import as_list, as_object, is_list, object_at, text_at, value_at
@@ -17,15 +17,17 @@ from hepm.ingest.transitions import own_tool
 from hepm.text import cut_off
 from hepm.types import Tool
 
+Tools: TypeAlias = tuple[Tool, ...]
 
-def listed_tools(definitions: list[Any]) -> tuple[Tool, ...]:
+
+def listed_tools(definitions: list[Any]) -> Tools:
     """The tools of a record's list; RecordError where one is not a tool."""
     # As text, since lists cannot be looked up in a cache; that is still cheaper than to read each one.
     return _parsed_list(json.dumps(definitions, ensure_ascii=False))
 
 
 @lru_cache(maxsize=128)  # every run of an environment repeats its list
-def _parsed_list(text: str) -> tuple[Tool, ...]:
+def _parsed_list(text: str) -> Tools:
     text.encode()  # half a surrogate pair shows here, by a UnicodeEncodeError as everywhere
     tools: list[Any] = []
     for definition in DECODER.decode(text):
@@ -51,7 +53,7 @@ def _tool(definition: Any) -> Tool:
     return Tool(name, text_at(record, "description"), schema)
 
 
-def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
+def read_tools(tools: Iterable[object]) -> Tools:
     """The tools in a list of names, `Tool`s, and OpenAI's or MCP's dictionaries or objects; else InputError."""
     if isinstance(tools, str):
         listed = [name.strip() for name in tools.split(",")]
@@ -65,7 +67,7 @@ def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
 
 
 @lru_cache(maxsize=128)  # an agent names the same ones at each turn
-def _named_tools(names: tuple[str, ...]) -> tuple[Tool, ...]:
+def _named_tools(names: tuple[str, ...]) -> Tools:
     return _without_own(map(_read_tool, names))
 
 
@@ -91,7 +93,7 @@ def _read_tool(given: object) -> Tool:
     return tool
 
 
-def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+def _without_own(tools: Iterable[Tool]) -> Tools:
     """Tools without those of hepm itself, which an agent with its MCP server has beside its own."""
     others: list[Tool] = []
     for tool in tools:

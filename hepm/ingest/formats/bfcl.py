@@ -28,7 +28,7 @@ from hepm.ingest.fields import (
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import ROLES
 from hepm.ingest.records import Items, RecordError, decoded_text
-from hepm.ingest.tools import listed_tools
+from hepm.ingest.tools import Tools, listed_tools
 from hepm.types import JSON, Object, Outcome, Tool, ToolCall, Trajectory, Turn
 
 _ANSWERS: Final = "possible_answer"
@@ -78,9 +78,8 @@ def _read(document: Document) -> Items:
     right_calls = {str(line.get("id")): line.get("ground_truth") for line in answers}
 
     @cache  # hundreds of questions name the same few classes
-    def tools_of(class_name: str) -> tuple[Tool, ...]:
-        described = _beside(document, f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json")
-        return listed_tools(json_schema(described))
+    def tools_of(class_name: str) -> Tools:
+        return listed_tools(json_schema(_beside(document, f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json")))
 
     def build(record: Object) -> Trajectory:
         """The run of a question, by its right calls; RecordError if it has none."""

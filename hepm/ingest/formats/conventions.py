@@ -275,8 +275,7 @@ def _first(about: Object, names: str) -> Any:
 
 def _text(about: Object, names: str) -> str:
     """The first text among the attributes "a|b"; "" without one."""
-    values = map(about.get, names.split("|"))
-    return next((value for value in values if isinstance(value, str) and value), "")
+    return next((value for value in map(about.get, names.split("|")) if isinstance(value, str) and value), "")
 
 
 def _listed(about: Object, name: str) -> list[Any]:

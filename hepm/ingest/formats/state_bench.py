@@ -37,8 +37,7 @@ def _recognises(document: Document) -> bool:
     # Other formats have a "conversation", too: each message must have this form, and calls with their results.
     if not is_list(messages) or not all(value_at(message, "role") in _ROLES for message in messages):
         return False
-    listed = [value_at(message, "tool_calls") for message in messages]
-    calls = chain.from_iterable(filter(is_list, listed))
+    calls = chain.from_iterable(filter(is_list, [value_at(message, "tool_calls") for message in messages]))
     return "task_id" in document.keys or any(value_at(call, "result") is not None for call in calls)
 
 
