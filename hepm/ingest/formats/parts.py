@@ -361,10 +361,8 @@ def _part_of_result(part: Any) -> str | None:
     return text
 
 
-def _kind_of(part: Any) -> str:
+def _kind_of(part: Object) -> str:
     """What kind of part it is: its type, or of layouts without types the key that it has."""
-    if not is_object(part):
-        return ""
     kind = part.get("type", part.get("kind"))  # pydantic-ai's images have a kind
     if not isinstance(kind, str):
         kind = next(filter(_KEYS.__contains__, part), "text" if "text" in part else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import dropwhile
@@ -11,7 +12,7 @@ from typing import Final
 
 from hepm.ingest.redact import default_redactor
 from hepm.ingest.shell.parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
-from hepm.types import ToolName, Trajectory, Turn
+from hepm.types import JSON, ToolName, Trajectory, Turn
 
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=|\$env:")
 _PROGRAM: Final = re.compile(r"[\w.+-]{0,20}[A-Za-z][\w.+-]{0,20}")
@@ -42,7 +43,7 @@ _VALUED: Final = frozenset((
 """Options of prefixes and runners that take a value."""
 
 
-def command_name(name: ToolName, arguments: object) -> ToolName:
+def command_name(name: ToolName, arguments: Mapping[str, JSON]) -> ToolName:
     """The name of a call in the graph: "Bash git" for a shell that runs git, else the tool's own."""
     if name not in SHELLS:
         return name

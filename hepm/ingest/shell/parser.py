@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
+
+from hepm.types import JSON
 
 SHELLS: Final = frozenset((
     "Bash", "PowerShell", "bash", "execute_bash", "execute_command", "exec_command", "local_shell",
@@ -55,21 +57,14 @@ def is_shell(name: str) -> bool:
     return name in SHELLS or any(map(_SHELL_WORDS.fullmatch, words))
 
 
-def command_of(arguments: object) -> str:
+def command_of(arguments: Mapping[str, JSON]) -> str:
     """The command line in the arguments of a call; "" if there is none."""
-    if not isinstance(arguments, Mapping):
-        return ""
-    by_name = cast("Mapping[str, object]", arguments)
-    command = by_name.get("command") or by_name.get("cmd") or by_name.get("commands")
-    if isinstance(command, str):
-        return command
-    if not isinstance(command, list | tuple):
-        return ""
-    words = list(map(str, cast("Sequence[object]", command)))
-    # ["bash", "-lc", "git status"] is one command in words, ["git status", "make"] are two commands.
-    if "commands" in by_name:
-        return "\n".join(words)
-    return shlex.join(words)
+    command = arguments.get("command") or arguments.get("cmd") or arguments.get("commands")
+    if isinstance(command, list | tuple):
+        words = map(str, command)
+        # ["bash", "-lc", "git status"] is one command in words, ["git status", "make"] are two commands.
+        return "\n".join(words) if "commands" in arguments else shlex.join(words)
+    return command if isinstance(command, str) else ""
 
 
 def simple_commands(line: str) -> Iterator[SimpleCommand]:
