@@ -55,11 +55,6 @@ PART_BYTES: Final = 1 << 20
 MOST_BYTES: Final = 64 << 20
 """Of a file that a process may read: it gives all of its runs back at once."""
 
-SYSTEM_CHARS: Final = 300
-TEXT_CHARS: Final = 1000
-ARGUMENT_CHARS: Final = 500
-"""Lengths that texts are cut to: of system prompts, other messages, and texts in arguments."""
-
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
@@ -279,12 +274,15 @@ def exclude(run: Trajectory) -> Trajectory:
 
 
 def shorten(trajectory: Trajectory) -> Trajectory:
-    """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
+    """The trajectory with every text cut to its length, the mark included; itself if nothing was too long.
+
+    Of system prompts 300 characters are kept, of other messages 1,000, of texts in arguments 500.
+    """
     return with_texts(trajectory, _shorter_texts, shorter_result, lambda arguments: mapped(arguments, _shorter))
 
 
 def _shorter_texts(turn: Turn) -> tuple[str, str]:
-    limit = SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS
+    limit = 300 if turn.role == "system" else 1_000
     if len(turn.text) <= limit:
         return turn.text, turn.read
     # Hints go first, or a long block would leave no room for the rest.
@@ -294,7 +292,7 @@ def _shorter_texts(turn: Turn) -> tuple[str, str]:
 def _shorter(value: Any) -> Any:
     """A part of a call's arguments with every text cut."""
     if isinstance(value, str):
-        return cut_off(value, ARGUMENT_CHARS)
+        return cut_off(value, 500)
     if isinstance(value, float) and not math.isfinite(value):  # of a run made by hand: JSON has no such number
         return str(value)
     return value

@@ -79,7 +79,6 @@ _MODELS: Final = "gen_ai.response.model|gen_ai.request.model|llm.model_name|ai.m
 _USERS: Final = (
     "user.id|enduser.id|ai.telemetry.metadata.userId|traceloop.association.properties.user_id|langfuse.user.id"
 )
-_WRAPPERS: Final = frozenset({"inputs", "outputs", "output", "kwargs", "input_str", "args", "tags", "metadata", "name"})
 _VALUES: Final = {"string": str, "int": int, "double": float, "bool": bool, "bytes": str}
 
 
@@ -237,7 +236,8 @@ def _value(about: Object, name: str) -> Any:
 def _with_parts(message: Object) -> Object:
     """A message whose content is a list of parts that it holds as text."""
     content = message.get("contents") or parsed_json(message.get("content"))
-    if not is_list(content) or not all(map(_is_part, content)):
+    keys = {"type", "text", "toolUse", "toolResult"}
+    if not is_list(content) or not all(is_object(part) and keys & part.keys() for part in content):
         return message
     return {**message, "content": content}
 
@@ -253,10 +253,6 @@ def _with_lists(value: Any) -> Any:
         if key in ("message", "tool_call", "message_content", "tool"):
             return _with_lists(inner)
     return {key: _with_lists(inner) for key, inner in value.items()}
-
-
-def _is_part(value: Any) -> bool:
-    return is_object(value) and not {"type", "text", "toolUse", "toolResult"}.isdisjoint(value)
 
 
 def _vercel_answer(answer: Object) -> Any:
@@ -295,7 +291,8 @@ def _arguments(value: Any) -> Any:
 
 def _unwrapped(value: Any) -> Any:
     """What OpenLLMetry puts beside facts of its own: {"inputs": {…}, "tags": […]}."""
-    if is_object(value) and value.keys() <= _WRAPPERS:
+    keys = {"inputs", "outputs", "output", "kwargs", "input_str", "args", "tags", "metadata", "name"}
+    if is_object(value) and value.keys() <= keys:
         inner = value_at(value, "inputs|outputs|output|kwargs|input_str")
         if inner is not None:
             return parsed_json(inner)

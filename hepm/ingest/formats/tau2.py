@@ -27,13 +27,6 @@ from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Trajectory
 
 _DOMAINS: Final = ("airline", "retail", "telecom", "banking_knowledge", "mock")
-_SFT_TOOLS: Final = {
-    "get_order_details": "retail",
-    "book_reservation": "airline",
-    "toggle_airplane_mode": "telecom-solo",
-    "get_customer_by_phone": "telecom",
-}
-"""A tool that only one domain has; a domain before the ones that contain it."""
 
 
 def _recognises(document: Document) -> bool:
@@ -124,11 +117,18 @@ def _read_sft(document: Document) -> Items:
         """A run, whose domain follows from its tools."""
         tools = listed_tools(list_at(record, "tools"))
         names = [tool.name for tool in tools]
+        # A tool that only one domain has; a domain before the ones that contain it.
+        domains = {
+            "get_order_details": "retail",
+            "book_reservation": "airline",
+            "toggle_airplane_mode": "telecom-solo",
+            "get_customer_by_phone": "telecom",
+        }
         return document.run(
             text_at(record, "simulation_id"),
             chat_turns(list_at(record, "messages")),
             graded(number_at(record, "reward")),
-            environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
+            environment=next((domain for tool, domain in domains.items() if tool in names), ""),
             task=text_at(record, "task_id"),
             file_model=PurePosixPath(document.file_name).stem,
             tags={"split": split},

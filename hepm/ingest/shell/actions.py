@@ -20,7 +20,6 @@ _READING_PROGRAMS: Final = frozenset((
     "cat", "ls", "grep", "rg", "find", "head", "tail", "less", "wc", "tree", "which", "pwd", "file", "stat", "diff",
     "awk", "jq", "env", "printenv", "ps", "df", "du", "nl", "man", "type", "sort", "uniq", "cut",
 ))  # fmt: skip
-_READING_GIT: Final = frozenset(("status", "log", "diff", "show", "blame", "branch", "ls-files", "grep"))
 
 # The form of a message of a chat, of a tag, or of a template's mark.
 _STEERING: Final = re.compile(
@@ -120,7 +119,8 @@ def _alters(command: SimpleCommand) -> bool:
     words = command.words
     program = words[0].rpartition("/")[2]
     if program == "git":
-        return len(words) < 2 or words[1] not in _READING_GIT
+        reading = ("status", "log", "diff", "show", "blame", "branch", "ls-files", "grep")
+        return len(words) < 2 or words[1] not in reading
     if program == "sed":
         return any(word.startswith("-i") for word in words)
     return program not in _READING_PROGRAMS
