@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import filterfalse
 from typing import Final
 
 from hepm.ingest.redact import Redactor
@@ -40,10 +39,9 @@ def errors_of(call: ToolCall) -> list[str]:
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("For further information visit http")]
     del lines[200:-200]
     # "Found 0 errors" says that nothing went wrong.
-    nothing_wrong = re.compile(r"\b(?:0 errors?|no errors?|errors?: 0)\b", re.IGNORECASE)
-    telling = list(filter(_TELLING.search, filterfalse(nothing_wrong.search, lines)))
-    if not telling:
-        telling = list(filter(str.strip, lines))[-1:]
+    no_error = r"(?i)\b(?:0 errors?|no errors?|errors?: 0)\b"
+    telling = [line for line in lines if _TELLING.search(line) and not re.search(no_error, line)]
+    telling = telling or list(filter(str.strip, lines))[-1:]
     # The last one first: programs end with what made them fail.
     errors = dict.fromkeys(map(normal_error, reversed(telling)))
     errors.pop("", None)

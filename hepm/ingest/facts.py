@@ -94,9 +94,6 @@ _WRITTEN: Final = (
 _DAY: Final = rf"(?:[A-Z][a-z]{{2,8}}, )?(\d{{4}}-\d\d-\d\d(?:{_TIME})?|{_WRITTEN})(?!\d)"
 _DATED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[*:= ]{{1,12}}{_DAY}")
 
-# When an email was sent, at its head.
-_SENT: Final = re.compile(rf"(?m)^(?:Date|Sent|Received): {_DAY}")
-_TODAY: Final = re.compile(rf"(?i:\b(?:now|today|date|current|time)\b)[^\n.]{{0,40}}?(?<!\d){_DAY}")
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
     {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
@@ -173,17 +170,18 @@ def facts_of_message(text: str) -> Mapping[str, float]:
 @lru_cache(maxsize=256)
 def facts_of_instructions(text: str) -> Mapping[str, float]:
     """The date or time that it is, where a system prompt says so."""
-    return _time_said(text[:_PARSED_CHARS], _TODAY)
+    today = rf"(?i:\b(?:now|today|date|current|time)\b)[^\n.]{{0,40}}?(?<!\d){_DAY}"
+    return _time_said(text[:_PARSED_CHARS], today)
 
 
 @lru_cache(maxsize=256)
 def time_of_message(text: str) -> Mapping[str, float]:
-    """The same of an email: when it was sent."""
-    return _time_said(text, _SENT)
+    """The same of an email: when it was sent, at its head."""
+    return _time_said(text, rf"(?m)^(?:Date|Sent|Received): {_DAY}")
 
 
-def _time_said(text: str, where: re.Pattern[str]) -> Mapping[str, float]:
-    for said in where.finditer(text):
+def _time_said(text: str, pattern: str) -> Mapping[str, float]:
+    for said in re.finditer(pattern, text):
         for _, days in _dates(said[1]):
             return {TIME: days}
     return {}

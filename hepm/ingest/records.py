@@ -162,9 +162,9 @@ def with_texts(
     for turn in run.turns:
         calls: list[ToolCall] = []
         for call in turn.calls:
-            new_result = call.result if call.result is None else result(call.result)
-            # Not replace(), which is slower.
+            new_result = call.result and result(call.result)
             new_arguments = arguments(call.arguments)
+            # Not replace(), which is slower.
             calls.append(ToolCall(call.name, new_arguments, new_result, call.error, call.latency_s, call.refused))
         text, read = said(turn)
         if calls or (text, read) != (turn.text, turn.read):

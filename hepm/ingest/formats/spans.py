@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.ingest.fields import Objects, as_number, plain_text
+from hepm.ingest.fields import Objects, number_at, plain_text
 from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
@@ -180,9 +180,7 @@ def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
     values = {name: value for name, value, _ in scores}
     # {"value": 1, "label": "incorrect"} is a failure.
     verdicts = {name: value if label in (None, "") else label for name, value, label in scores}
-    reward = values.get(options.reward_key)
-    if reward is not None:
-        reward = as_number(reward, repr(options.reward_key))
+    reward = number_at(values, options.reward_key)
     for key in (options.success_key, options.label_key):
         success = verdict(verdicts.get(key), key)
         if success is not None:
