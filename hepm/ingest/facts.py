@@ -35,7 +35,6 @@ _MOST_NUMBERS: Final = 15  # of one text
 KEPT_CHARS: Final = 2_000
 """Characters of a result that are stored, and that facts are read from (see `shorter_result`)."""
 _PARSED_CHARS: Final = 100_000  # a longer result is read as words: parsing it takes milliseconds
-
 _CLOSES: Final = {"{": "}", "[": "]"}
 # Strings, one that was cut at the end, and the marks of objects and lists.
 _MARK: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|["\'].*|[{}\[\],]', re.DOTALL)
@@ -69,7 +68,6 @@ _AGE: Final = re.compile(
     r"(?<![\w.,:-])(\d{1,4}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?) ago"
 )
 _AGO: Final = "ago"
-
 _MINUTES: Final = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10080}
 # What an item of a list is named by: "cpu_percent", "p99_ms" or "Monday", but no id.
 _ITEM: Final = re.compile(r"(?=.{2,30}$)[^\W\d]+(?:(?:[ ./-]\d{0,2}|\d{1,2})[^\W\d]+)*\d?")
@@ -93,7 +91,6 @@ _WRITTEN: Final = (
 )
 _DAY: Final = rf"(?:[A-Z][a-z]{{2,8}}, )?(\d{{4}}-\d\d-\d\d(?:{_TIME})?|{_WRITTEN})(?!\d)"
 _DATED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[*:= ]{{1,12}}{_DAY}")
-
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
     {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
@@ -287,6 +284,7 @@ def _table(text: str) -> JSON:
     lines: list[str] = []
     ruled: set[int] = set()  # lines with one below that only sets them apart
     for line in text.splitlines():
+        # What the lines between the rows of a table are made of.
         if line.strip() and not line.strip(" \t|+-=:─━═│┃║┼╪╫╬├┤┌┐└┘┬┴╞╡╔╗╚╝"):
             ruled.add(len(lines) - 1)
         else:

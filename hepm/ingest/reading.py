@@ -149,9 +149,7 @@ def from_messages(
 
 
 def _chosen(format_name: str) -> Sequence[Reader]:
-    if format_name == "auto":
-        return READERS
-    chosen = [reader for reader in READERS if reader.name == format_name]
+    chosen = [reader for reader in READERS if format_name in ("auto", reader.name)]
     if not chosen:
         names = ", ".join(sorted([reader.name for reader in READERS]))
         raise FormatError(f"there is no format called {format_name!r}; known are auto, {names}")

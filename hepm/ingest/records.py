@@ -215,8 +215,7 @@ def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
                 texts.append(result)
     header = _encode((*about, roles, counts, list(map(len, texts)), calls))
     check_calls(turns)
-    texts.append(header)
-    return "\n".join(texts)
+    return "\n".join([*texts, header])
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:

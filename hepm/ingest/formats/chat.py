@@ -25,11 +25,6 @@ _GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|pas
 _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wrong|false|no|bad|negative|error|0")
 
 
-def _recognises_chat(document: Document) -> bool:
-    # Gemini's lists of contents may begin with one of the user that has no role.
-    return bool(document.keys & {"messages", "role", "contents", "parts"})
-
-
 def _read_chat(document: Document) -> Items:
     # One bare list of messages: the file is a single run.
     is_run = document.is_list and bool(document.keys & {"role", "parts"}) and not is_list(document.first)
@@ -155,4 +150,7 @@ def _reader(name: str, is_message: Callable[[Any], bool]) -> Reader:
 RESPONSES: Final = _reader("responses", is_item)
 LANGCHAIN: Final = _reader("langchain", is_langchain)
 PYDANTIC_AI: Final = _reader("pydantic-ai", is_pydantic_ai)
-READER: Final = Reader("chat", _recognises_chat, _read_chat)
+# Gemini's lists of contents may begin with one of the user that has no role.
+READER: Final = Reader(
+    "chat", lambda document: bool(document.keys & {"messages", "role", "contents", "parts"}), _read_chat
+)

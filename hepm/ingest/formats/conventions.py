@@ -95,7 +95,7 @@ def _nested(prefix: str, given: Object) -> Iterator[tuple[str, Any]]:
     """Attributes, also by the whole names that some stores take apart: {"llm": {"model_name": …}}."""
     for key, value in given.items():
         yield prefix + key, value
-        if is_object(value) and len(prefix) + len(key) < 200:
+        if is_object(value) and len(prefix) + len(key) < 200:  # characters of a name that is put together
             yield from _nested(f"{prefix}{key}.", value)
 
 
@@ -135,7 +135,9 @@ def _kind_of(span: TraceSpan, about: Object) -> Kind:
     for key in _KIND_NAMES:
         if about.get(key):
             kind = str(about[key]).upper()
-            return "tool" if kind in _TOOL_KINDS else "model" if kind in _MODEL_KINDS else "other"
+            if kind in _TOOL_KINDS:
+                return "tool"
+            return "model" if kind in _MODEL_KINDS else "other"
     if _text(about, f"{_TOOL_NAMES}|{_CALL_IDS}"):
         return "tool"
     of_models = f"{_GIVEN_TO_MODELS}|{_ANSWERS_OF_MODELS}|gcp.vertex.agent.llm_request"

@@ -125,13 +125,11 @@ def _run(program: Program, record: Object, document: Document) -> Trajectory:
     )
 
 
-def _events(
-    kind_of: Callable[[Object], str], kinds: Mapping[str, EventKind], silent: str, elements: Objects
-) -> Objects:
-    """The messages of all events by a table of their kinds. Those that `silent` matches say nothing."""
+def _events(path: str, kinds: Mapping[str, EventKind], silent: str, elements: Objects) -> Objects:
+    """The messages of all events by a table of their kinds, which are at a path. What `silent` matches says nothing."""
     messages: Objects = []
     for element in elements:
-        name = kind_of(element)
+        name = text_at(element, path)
         kind = kinds.get(name)
         if kind is not None:
             messages += _messages_of(element, kind)
@@ -148,10 +146,6 @@ def _messages_of(element: Object, kind: EventKind) -> Objects:
         parts.append({**as_object(call, "a call"), "type": kind.part})
     role = value_at(element, kind.role) if "." in kind.role else kind.role
     return spread({"role": role, "content": parts}) if parts else []
-
-
-def _type_of(element: Object) -> str:
-    return text_at(element, "type")
 
 
 def _of_gemini_cli(elements: Objects) -> Objects:
@@ -171,7 +165,7 @@ def _of_gemini_cli(elements: Objects) -> Objects:
         elif "type" in element:
             by_id[str(element.get("id") or len(by_id))] = element
     kinds = {"user": EventKind("user", "content"), "gemini": EventKind("assistant", "content", "toolCalls", "tool")}
-    return _events(_type_of, kinds, "info|error|warning", list(by_id.values()))
+    return _events("type", kinds, "info|error|warning", list(by_id.values()))
 
 
 def _of_cline(elements: Objects) -> Objects:
@@ -195,14 +189,14 @@ PROGRAMS: Final = (
     ),
     Program(
         "opencode", ("info.id messages", "info.sessionID parts"),
-        partial(_events, lambda message: "message", {"message": EventKind("info.role", "parts")}, ""),
+        partial(_events, "-", {"": EventKind("info.role", "parts")}, ""),
         id="info.sessionID|info.id", model="info.modelID|info.model.modelID", folder="info.directory|info.path.cwd",
         ended="info.time.completed|info.time.updated|info.time.created",
     ),
     Program(
         "copilot", ("type data id timestamp",),
         partial(
-            _events, _type_of,
+            _events, "type",
             {
                 "user.message": EventKind("user", "data.content"),
                 "system.message": EventKind("system", "data.content"),
