@@ -91,6 +91,7 @@ _WRITTEN: Final = (
 )
 _DAY: Final = rf"(?:[A-Z][a-z]{{2,8}}, )?(\d{{4}}-\d\d-\d\d(?:{_TIME})?|{_WRITTEN})(?!\d)"
 _DATED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[*:= ]{{1,12}}{_DAY}")
+_IS_WRITTEN: Final = re.compile(_WRITTEN)
 # Words of three letters and more that every sentence may have.
 _NO_WORD: Final = frozenset(
     {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
@@ -195,7 +196,7 @@ def _dates(text: str) -> _Facts:
 
 def _iso(text: str) -> str:
     """A written date, "17 Nov 2026", as ISO has it; another text as it is."""
-    if re.fullmatch(_WRITTEN, text) is None:
+    if _IS_WRITTEN.fullmatch(text) is None:
         return text
     day, year, *clock = re.findall(r"[\d:]+", text)
     month = 1 + _MONTHS.index(_WORD.findall(text)[0][:3].lower())
