@@ -93,10 +93,8 @@ _DAY: Final = rf"(?:[A-Z][a-z]{{2,8}}, )?(\d{{4}}-\d\d-\d\d(?:{_TIME})?|{_WRITTE
 _DATED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[*:= ]{{1,12}}{_DAY}")
 _IS_WRITTEN: Final = re.compile(_WRITTEN)
 # Words of three letters and more that every sentence may have.
-_NO_WORD: Final = frozenset(
-    {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
-    | {"was", "will", "with", "would", "you", "your"}
-)
+_COMMON: Final = "and are but can for from has have its not our please that the this was will with would you your"
+_NO_WORD: Final = frozenset(_COMMON.split())
 
 
 @lru_cache(maxsize=256)  # a session's results are asked for again before each call

@@ -16,10 +16,12 @@ from hepm.text import disarmed
 from hepm.types import ToolCall, ToolName
 
 ACTION_CHARS: Final = 80
-_READING_PROGRAMS: Final = frozenset((
-    "cat", "ls", "grep", "rg", "find", "head", "tail", "less", "wc", "tree", "which", "pwd", "file", "stat", "diff",
-    "awk", "jq", "env", "printenv", "ps", "df", "du", "nl", "man", "type", "sort", "uniq", "cut",
-))  # fmt: skip
+# Programs that change nothing.
+_READING: Final = """
+cat ls grep rg find head tail less wc tree which pwd file stat diff awk jq env printenv ps df du nl man type sort uniq
+cut
+"""
+_READING_PROGRAMS: Final = frozenset(_READING.split())
 
 # The form of a message of a chat, of a tag, or of a template's mark.
 _STEERING: Final = re.compile(

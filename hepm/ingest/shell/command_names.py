@@ -18,11 +18,11 @@ _ASSIGNMENT: Final = re.compile(r"\w+\+?=|\$env:")
 _PROGRAM: Final = re.compile(r"[\w.+-]{0,20}[A-Za-z][\w.+-]{0,20}")
 
 
-SILENT: Final = frozenset((
-    "cd", "pushd", "popd", "export", "source", ".", "set", "unset", "true", ":", "wait", "exit", "return",
-    "ulimit", "umask", "trap", "shopt", "alias", "Set-Location", "for", "case", "select", "function", "done",
-    "fi", "esac", "}",
-))  # fmt: skip
+_BUILT_IN: Final = """
+cd pushd popd export source . set unset true : wait exit return ulimit umask trap shopt alias Set-Location for case
+select function done fi esac }
+"""
+SILENT: Final = frozenset(_BUILT_IN.split())
 """Programs that say nothing of what a line is for."""
 WEAK: Final = frozenset(["echo", "printf", "sleep", "test", "[", "[[", "Write-Host", "Write-Output"])
 """Programs that give the name only if there is no other."""
