@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import filterfalse
 from typing import Final
 
 from hepm.ingest.redact import Redactor
 from hepm.types import ToolCall
 
 ERROR_CHARS: Final = 90
-_LINES_READ: Final = 400  # of one result: the first and the last half
-_MOST_ERRORS: Final = 6  # of one call
 
 # A line that says what went wrong; the others of a failed call are progress and stack frames.
 _TELLING: Final = re.compile(
@@ -19,46 +16,45 @@ _TELLING: Final = re.compile(
     r"|conflict|not (?:installed|allowed|defined|permitted|supported)|unknown|undefined|expired|locked|timed? ?out",
     re.IGNORECASE,
 )
-# "Found 0 errors" says that nothing went wrong.
-_EMPTY: Final = re.compile(r"\b(?:0 errors?|no errors?|errors?: 0)\b", re.IGNORECASE)
-# The last line of an error of pydantic, whose address says "missing" or "invalid".
-_FOOTER: Final = re.compile(r"^\s*For further information visit http")
-_INPUT: Final = re.compile(r"\[type=\w+, input_value=.*")  # of pydantic, too: what was wrong about it stands before
-# Escape sequences of terminals: "\x1b[31m".
-_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-# "2025-03-01T12:00:00Z ", "src/app.py:17:3: ", "E       ", "sqlite3.": what comes before the message itself.
-_STAMP: Final = re.compile(r"^\W*\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\W*")
-_LOCATION: Final = re.compile(r"^(?:[\w./\\~-]+[/\\])?[\w.-]+\.\w{1,4}:\d+(?::\d+)?:?\s*")
-_PREFIX: Final = re.compile(r"^(?:E\s{2,}|(?:error|fatal|err)\b\W*:\s*)+", re.IGNORECASE)
-_MODULES: Final = re.compile(r"^(?:\w+\.)+(?=\w*(?:Error|Exception)\b)")
-# Hashes and UUIDs, paths, and numbers such as #12, A320 or the 7 of page_7: they differ between runs.
-_LONG_ID: Final = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-fA-F]{6,}(?:-[0-9a-fA-F]{2,})*\b")
-_ANY_PATH: Final = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@+-]+)+[/\\]?")
-_NUMBER: Final = re.compile(r"#?\b[A-Z]{0,3}\d[\w.]*|(?<=_)\d+")
+_NEEDLESS: Final = (
+    r"\[type=\w+, input_value=.*",  # of pydantic: what was wrong about it stands before
+    r"^\W*\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\W*",  # "2025-03-01T12:00:00Z "
+    r"^(?:[\w./\\~-]+[/\\])?[\w.-]+\.\w{1,4}:\d+(?::\d+)?:?\s*",  # "src/app.py:17:3: "
+    r"(?i)^(?:E\s{2,}|(?:error|fatal|err)\b\W*:\s*)+",  # "E       "
+    r"^(?:\w+\.)+(?=\w*(?:Error|Exception)\b)",  # "sqlite3."
+)
+"""What comes before and behind the message itself."""
+_DIFFERING: Final = (
+    r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@+-]+)+[/\\]?",  # paths; ids and numbers are parts of them
+    r"\b(?=[0-9a-f-]*\d)[0-9a-fA-F]{6,}(?:-[0-9a-fA-F]{2,})*\b",  # hashes and UUIDs
+    r"#?\b[A-Z]{0,3}\d[\w.]*|(?<=_)\d+",  # numbers such as #12, A320 or the 7 of page_7
+)
+"""What differs between runs."""
 
 
 def errors_of(call: ToolCall) -> list[str]:
     """The telling lines of a failed call's result, normalised: without numbers, ids, paths and secrets."""
-    text = _COLOUR.sub("", call.result or "")
-    lines = list(filterfalse(_FOOTER.match, text.splitlines()))
-    del lines[_LINES_READ // 2 : -_LINES_READ // 2]
-    telling = list(filter(_TELLING.search, filterfalse(_EMPTY.search, lines)))
-    if not telling:
-        telling = list(filter(str.strip, lines))[-1:]
+    text = re.sub(r"\x1b\[[0-9;]*m", "", call.result or "")  # the colours of terminals
+    # The last line of an error of pydantic has an address that says "missing" or "invalid".
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("For further information visit http")]
+    del lines[200:-200]
+    # "Found 0 errors" says that nothing went wrong.
+    no_error = r"(?i)\b(?:0 errors?|no errors?|errors?: 0)\b"
+    telling = [line for line in lines if _TELLING.search(line) and not re.search(no_error, line)]
+    telling = telling or list(filter(str.strip, lines))[-1:]
     # The last one first: programs end with what made them fail.
     errors = dict.fromkeys(map(normal_error, reversed(telling)))
     errors.pop("", None)
-    return [*errors][:_MOST_ERRORS]
+    return [*errors][:6]
 
 
 def normal_error(line: str) -> str:
     """An error as runs share it: "/srv/a.py:3: no table 17" gives "no table …"."""
     text = Redactor().text(line[:400]).strip()
-    for needless in (_INPUT, _STAMP, _LOCATION, _PREFIX, _MODULES):
-        text = needless.sub("", text)
-    # Paths before ids and numbers: these are parts of paths.
-    for pattern in (_ANY_PATH, _LONG_ID, _NUMBER):
-        text = pattern.sub("…", text)
+    for needless in _NEEDLESS:
+        text = re.sub(needless, "", text)
+    for differing in _DIFFERING:
+        text = re.sub(differing, "…", text)
     text = re.sub(r"[\s<>\[\]`|{}]+", " ", text).strip(" -*=:>\t")
     text = re.sub(r"(?:… ?){2,}", "… ", text).strip()
     if len(text) > ERROR_CHARS:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, groupby, islice
-from typing import Final
+from typing import Final, TypeAlias
 from xml.etree import ElementTree
 
 from hepm.ingest.fields import as_text, unix_time
@@ -23,19 +23,18 @@ from hepm.ingest.formats.parts import result_text
 from hepm.text import CUT, FUNCTION_WORDS, cut_off
 from hepm.types import DATE, FIRST_DAY, JSON, PRESENT, TIME
 
+_Facts: TypeAlias = Iterator[tuple[str, float]]
+"""Names of facts and their numbers."""
+
 MOST_FACTS: Final = 100
 """Facts of one result, or words of one message, that are kept: the first ones."""
-_MOST_KEYS: Final = 25
 _MOST_ITEMS: Final = 10  # of a list that are read; its length is a fact of its own
 _DEEPEST: Final = 8
-_KEY_CHARS: Final = 40
 _SHORT: Final = 25  # characters of a text that is a value; a longer one is words
-_FEWEST_SPACES: Final = 2  # of a short text whose words are facts, too: "under recall since march"
 _MOST_NUMBERS: Final = 15  # of one text
 KEPT_CHARS: Final = 2_000
 """Characters of a result that are stored, and that facts are read from (see `shorter_result`)."""
 _PARSED_CHARS: Final = 100_000  # a longer result is read as words: parsing it takes milliseconds
-_PRUNED_CHARS: Final = 100  # of a text inside a longer result
 _CLOSES: Final = {"{": "}", "[": "]"}
 # Strings, one that was cut at the end, and the marks of objects and lists.
 _MARK: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|["\'].*|[{}\[\],]', re.DOTALL)
@@ -69,23 +68,14 @@ _AGE: Final = re.compile(
     r"(?<![\w.,:-])(\d{1,4}) ?(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?) ago"
 )
 _AGO: Final = "ago"
-_SUM: Final = "sum"  # of money, without a word before it
-_MINUTES: Final[Mapping[str, float]] = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10080}
+_MINUTES: Final = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10080}
 # What an item of a list is named by: "cpu_percent", "p99_ms" or "Monday", but no id.
 _ITEM: Final = re.compile(r"(?=.{2,30}$)[^\W\d]+(?:(?:[ ./-]\d{0,2}|\d{1,2})[^\W\d]+)*\d?")
-_NAME: Final = re.compile(r"[^\W\d]{4,}\d\d")  # "HighLatencyP99" is no id
-_BARE_ID: Final = re.compile(r"\d{5,}")
 _CODE: Final = re.compile(r"([^\W\d_]{2,6}[-_]?)\d{3,}")  # an id whose letters may say what it is of
 _LINE: Final = re.compile(r"[\s>*+-]*([^\W\d_][\w /-]{0,38}?)[*\s]{0,20}[:=][*]*\s+(\S.*)")
-_RULED: Final = " \t|+-=:─━═│┃║┼╪╫╬├┤┌┐└┘┬┴╞╡╔╗╚╝"  # what the lines between the rows of a table are made of
-_GAP: Final = re.compile(r" {2,}")  # between two columns without bars or tabs
 # What a column may be called, such as "p99_ms", "Use%", "led by" or "1h ago": no value, key or sentence.
 _HEAD: Final = re.compile(rf"#|(?!.*(?:[\W_]\d\d|\d{{3}}))%?[^\W\d](?:[^.,:;!?]{{0,38}}[^\s.,:;!?])?|{_AGE.pattern}")
-_LEVELS: Final = frozenset({"trace", "debug", "info", "notice", "warn", "warning", "error", "fatal", "critical"})
-_FEWEST_ROWS: Final = 2  # of a table without a line under its head
-_MOST_LINES: Final = 1_000  # a longer table is read as words
 _ROWS: Final = "[]"  # stands for the rows of a table among other lines, and is no part of a path
-_FEWEST_LINES: Final = 2  # of "key: value": a single one may be prose
 # What names a person decides nothing for others.
 _PERSONAL: Final = re.compile(
     r"(?i)(?:^|[._\[\]])(?:(?:first|last|full|middle|given|family|sur|user)[ _]?name|e?mail|phone|street|address\d?"
@@ -102,16 +92,9 @@ _WRITTEN: Final = (
 _DAY: Final = rf"(?:[A-Z][a-z]{{2,8}}, )?(\d{{4}}-\d\d-\d\d(?:{_TIME})?|{_WRITTEN})(?!\d)"
 _DATED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[*:= ]{{1,12}}{_DAY}")
 _IS_WRITTEN: Final = re.compile(_WRITTEN)
-_DIGITS: Final = re.compile(r"[\d:]+")
-_LETTERS: Final = re.compile(r"[^\W\d_]{3,}")
-# When an email was sent, at its head.
-_SENT: Final = re.compile(rf"(?m)^(?:Date|Sent|Received): {_DAY}")
-_TODAY: Final = re.compile(rf"(?i:\b(?:now|today|date|current|time)\b)[^\n.]{{0,40}}?(?<!\d){_DAY}")
 # Words of three letters and more that every sentence may have.
-_NO_WORD: Final = frozenset(
-    {"and", "are", "but", "can", "for", "from", "has", "have", "its", "not", "our", "please", "that", "the", "this"}
-    | {"was", "will", "with", "would", "you", "your"}
-)
+_COMMON: Final = "and are but can for from has have its not our please that the this was will with would you your"
+_NO_WORD: Final = frozenset(_COMMON.split())
 
 
 @lru_cache(maxsize=256)  # a session's results are asked for again before each call
@@ -138,17 +121,16 @@ def shorter_result(result: str) -> str:
 
 def _pruned(value: JSON, depth: int) -> JSON:
     if isinstance(value, str):
-        return cut_off(value, _PRUNED_CHARS)
+        return cut_off(value, 100)
     if not isinstance(value, Mapping | list | tuple):
         return value
     if depth > _DEEPEST:
         return CUT
     if isinstance(value, Mapping):
         return {key: _pruned(value[key], depth + 1) for key in _values_first(value)}
-    if len(value) <= _MOST_ITEMS:
-        return [_pruned(item, depth + 1) for item in value]
-    items = [_pruned(item, depth + 1) for item in (*value[: _MOST_ITEMS - 1], value[-1])]
-    return [*items[:-1], CUT, items[-1]]
+    if len(value) > _MOST_ITEMS:
+        value = [*value[: _MOST_ITEMS - 1], CUT, value[-1]]
+    return [_pruned(item, depth + 1) for item in value]
 
 
 def _values_first(record: Mapping[str, JSON]) -> list[str]:
@@ -168,9 +150,7 @@ def facts_of_result(result: str) -> Mapping[str, float]:
     """
     text = result.strip()
     parsed = parsed_result(text)
-    if parsed is None:
-        return _first(_facts_in_text(text, ""))
-    return _first(_facts_in(parsed, "", 0))
+    return _first(_facts_in_text(text, "") if parsed is None else _facts_in(parsed, "", 0))
 
 
 @lru_cache(maxsize=4_096)
@@ -186,23 +166,24 @@ def facts_of_message(text: str) -> Mapping[str, float]:
 @lru_cache(maxsize=256)
 def facts_of_instructions(text: str) -> Mapping[str, float]:
     """The date or time that it is, where a system prompt says so."""
-    return _time_said(text[:_PARSED_CHARS], _TODAY)
+    today = rf"(?i:\b(?:now|today|date|current|time)\b)[^\n.]{{0,40}}?(?<!\d){_DAY}"
+    return _time_said(text[:_PARSED_CHARS], today)
 
 
 @lru_cache(maxsize=256)
 def time_of_message(text: str) -> Mapping[str, float]:
-    """The same of an email: when it was sent."""
-    return _time_said(text, _SENT)
+    """The same of an email: when it was sent, at its head."""
+    return _time_said(text, rf"(?m)^(?:Date|Sent|Received): {_DAY}")
 
 
-def _time_said(text: str, where: re.Pattern[str]) -> Mapping[str, float]:
-    for said in where.finditer(text):
+def _time_said(text: str, pattern: str) -> Mapping[str, float]:
+    for said in re.finditer(pattern, text):
         for _, days in _dates(said[1]):
             return {TIME: days}
     return {}
 
 
-def _dates(text: str) -> Iterator[tuple[str, float]]:
+def _dates(text: str) -> _Facts:
     """A date or a time with its mark, in days; none of a day that is in no calendar, or another text."""
     when = _DATE.fullmatch(_iso(text))
     if when is not None:
@@ -215,8 +196,8 @@ def _iso(text: str) -> str:
     """A written date, "17 Nov 2026", as ISO has it; another text as it is."""
     if _IS_WRITTEN.fullmatch(text) is None:
         return text
-    day, year, *clock = _DIGITS.findall(text)
-    month = 1 + _MONTHS.index(_LETTERS.findall(text)[0][:3].lower())
+    day, year, *clock = re.findall(r"[\d:]+", text)
+    month = 1 + _MONTHS.index(_WORD.findall(text)[0][:3].lower())
     return "T".join([f"{year}-{month:02}-{int(day):02}", *clock])
 
 
@@ -235,7 +216,15 @@ def parsed_result(text: str) -> JSON:
     """What a text holds as JSON, as Python prints it, as XML, as a table or as lines of "key: value"; else None."""
     if len(text) > _PARSED_CHARS:
         return None
-    for parse in _READ_AS.get(text[:1], (_table, _lines)):
+    # By how it begins, the likeliest first.
+    readings: tuple[Callable[[str], JSON], ...] = (_table, _lines)
+    if text[:1] in _CLOSES:
+        readings = (json.loads, _literal, _cut_short)
+    elif text[:1] == "<":
+        readings = (_xml,)
+    elif text[:1] == "|":
+        readings = (_table,)
+    for parse in readings:
         with suppress(ValueError, SyntaxError, TypeError, IndexError, RecursionError, MemoryError):
             return parse(text)
     return None
@@ -289,12 +278,13 @@ def _table(text: str) -> JSON:
 
     Of Markdown's with two columns its values by their names. A table that was cut ends with "…".
     """
-    if text.count("\n") > _MOST_LINES:
+    if text.count("\n") > 1_000:
         raise ValueError("too long a table")
     lines: list[str] = []
     ruled: set[int] = set()  # lines with one below that only sets them apart
     for line in text.splitlines():
-        if line.strip() and not line.strip(_RULED):
+        # What the lines between the rows of a table are made of.
+        if line.strip() and not line.strip(" \t|+-=:─━═│┃║┼╪╫╬├┤┌┐└┘┬┴╞╡╔╗╚╝"):
             ruled.add(len(lines) - 1)
         else:
             lines.append(line)
@@ -330,10 +320,8 @@ def _cells(line: str) -> list[str]:
             cells.pop()
     elif "\t" in line:
         cells = line.split("\t")
-    elif "  " in line:
-        cells = _GAP.split(line)
     else:
-        return [line]
+        cells = re.split(r" {2,}", line)
     return [cell.strip() for cell in cells]
 
 
@@ -342,7 +330,8 @@ def _is_table(rows: Sequence[Sequence[str]], *, ruled: bool) -> bool:
     head, *others = rows
     if ruled:
         return bool(others)
-    if len(others) < _FEWEST_ROWS or head[0].lower() in _LEVELS or any(row[0] == head[0] for row in others):
+    levels = ("trace", "debug", "info", "notice", "warn", "warning", "error", "fatal", "critical")
+    if len(others) < 2 or head[0].lower() in levels or any(row[0] == head[0] for row in others):
         return False
     return all(map(_HEAD.fullmatch, head))
 
@@ -357,7 +346,7 @@ def _lines(text: str) -> dict[str, JSON]:
             pairs.append((match[1], match[2].strip("\"'* ")))
         else:
             rest.append(line.strip())
-    if len(pairs) < _FEWEST_LINES:
+    if len(pairs) < 2:  # a single one may be prose
         raise ValueError("hardly a line is such")
     if any(rest):
         pairs.append(("", "\n".join(rest)))
@@ -372,20 +361,11 @@ def _by_key(pairs: Iterable[tuple[str, JSON]]) -> dict[str, JSON]:
     return {key: found if found[1:] else found[0] for key, found in values.items()}
 
 
-_READ_AS: Final[Mapping[str, tuple[Callable[[str], JSON], ...]]] = {
-    "{": (json.loads, _literal, _cut_short),
-    "[": (json.loads, _literal, _cut_short),
-    "<": (_xml,),
-    "|": (_table,),
-}
-"""How a text is read that begins with this, the likeliest first."""
-
-
-def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]:
+def _facts_in(value: JSON, path: str, depth: int) -> _Facts:
     if depth > _DEEPEST:
         return
     if isinstance(value, Mapping):
-        for key in _values_first(dict(islice(value.items(), _MOST_KEYS))):
+        for key in _values_first(dict(islice(value.items(), 25))):
             yield from _facts_in(value[key], _below(path, str(key)), depth + 1)
     elif isinstance(value, list | tuple):
         yield from _facts_in_list(value, path, depth)
@@ -403,7 +383,7 @@ def _facts_in(value: JSON, path: str, depth: int) -> Iterator[tuple[str, float]]
             yield from _facts_in_text(value, path)
 
 
-def _facts_in_list(value: Sequence[JSON], path: str, depth: int) -> Iterator[tuple[str, float]]:
+def _facts_in_list(value: Sequence[JSON], path: str, depth: int) -> _Facts:
     items = [item for item in value if item != CUT]
     if len(items) == len(value):  # of a list that was cut the length is not known
         yield f"{path}[]", len(value)
@@ -433,22 +413,18 @@ def _by_name(items: Sequence[JSON]) -> Mapping[str, JSON]:
 
 def _below(path: str, key: str) -> str:
     """The path of a key. Keys that are ids are all the same: their values are what may decide."""
-    key = "*" if _ID.search(key) else key[:_KEY_CHARS]
+    key = "*" if _ID.search(key) else key[:40]
     if key == _ROWS:
         return path
-    if not path:
-        return key
-    return f"{path}.{key}"
+    return f"{path}.{key}" if path else key
 
 
-def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
+def _facts_in_text(text: str, path: str) -> _Facts:
     is_there = path and "[" not in path and any(map(str.isalnum, text))
     present = [(f"{path}{PRESENT}", 1)] if is_there else []
-    if _PERSONAL.search(path):
-        yield from present
-        return
-    dates = list(_dates(text.strip()))
-    if dates:
+    is_personal = _PERSONAL.search(path)
+    dates = [] if is_personal else list(_dates(text.strip()))
+    if is_personal or dates:
         yield from ((f"{path}{mark}", days) for mark, days in dates)
         yield from present
         return
@@ -459,27 +435,25 @@ def _facts_in_text(text: str, path: str) -> Iterator[tuple[str, float]]:
         known = [(name, number) for name, number in alone if name.rpartition(" ")[2] not in _NUMBERED]
         for name, number in islice(chain(known, _numbers(shown)), _MOST_NUMBERS):
             yield _below(path, name), number
-        for word in _words(shown):
-            yield f"{path}~{word}", 1
+        yield from ((f"{path}~{word}", 1) for word in _words(shown))
         return
     text = text.strip()
-    age = _AGE.fullmatch(text)
-    quantity, code = _QUANTITY.fullmatch(text), _CODE.fullmatch(text)
+    age, quantity, code = _AGE.fullmatch(text), _QUANTITY.fullmatch(text), _CODE.fullmatch(text)
     if age is not None:
         yield _below(path, _AGO), int(age[1]) * _MINUTES[age[2][0]]
-    elif quantity is not None and not _BARE_ID.fullmatch(text):
+    elif quantity is not None and not re.fullmatch(r"\d{5,}", text):  # so many digits are an id
         yield path or "value", float(quantity[1].replace(",", "") + (quantity[2] or ""))
     else:
         if code is not None:
             yield f"{path}={code[1].lower()}…", 1
-        elif not _ID.search(text) or _NAME.fullmatch(text):
+        elif not _ID.search(text) or re.fullmatch(r"[^\W\d]{4,}\d\d", text):  # "HighLatencyP99" is no id
             yield f"{path}={text.lower()}", 1
-            if text.count(" ") >= _FEWEST_SPACES:
+            if text.count(" ") > 1:  # "under recall since march"
                 yield from ((f"{path}~{word}", 1) for word in _words(text))
         yield from present
 
 
-def _numbers(text: str) -> Iterator[tuple[str, float]]:
+def _numbers(text: str) -> _Facts:
     for number, unit in _AGE.findall(text):
         yield _AGO, int(number) * _MINUTES[unit[0]]
     for before, number, word in _COUNTING.findall(text):
@@ -492,7 +466,7 @@ def _numbers(text: str) -> Iterator[tuple[str, float]]:
         for _, days in _dates(day):
             yield f"{word.lower()}{TIME}", days
     for word, digits in _MONEY.findall(text):
-        yield word.lower() or _SUM, _amount(digits)
+        yield word.lower() or "sum", _amount(digits)
 
 
 def _amount(digits: str) -> float:
@@ -504,5 +478,4 @@ def _amount(digits: str) -> float:
 
 
 def _words(text: str) -> list[str]:
-    words = dict.fromkeys(_WORD.findall(text.lower()))
-    return [word for word in words if word not in _NO_WORD]
+    return [word for word in dict.fromkeys(_WORD.findall(text.lower())) if word not in _NO_WORD]

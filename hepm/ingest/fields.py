@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from hepm.ingest.records import RecordError, decoded_text
 from hepm.types import Object
 
 Objects: TypeAlias = list[Object]
-
-_SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
-"""From which number on a time is in nanoseconds, microseconds, milliseconds, and seconds."""
-_KINDS: Final = {
-    "bool": "a boolean", "int": "a number", "float": "a number", "str": "a string", "list": "a list",
-    "dict": "an object", "NoneType": "null",
-}  # fmt: skip
 
 
 def is_object(value: object) -> TypeGuard[Object]:
@@ -32,8 +25,12 @@ def is_list(value: object) -> TypeGuard[list[Any]]:
 
 def kind_of(value: object) -> str:
     """How JSON calls the type of a decoded value, with its article."""
+    kinds = {
+        "bool": "a boolean", "int": "a number", "float": "a number", "str": "a string", "list": "a list",
+        "dict": "an object", "NoneType": "null",
+    }  # fmt: skip
     name = type(value).__name__
-    return _KINDS.get(name, name)
+    return kinds.get(name, name)
 
 
 def as_object(value: Any, what: str) -> Object:
@@ -188,7 +185,9 @@ def unix_time(value: Any) -> float | None:
     # A short text of digits is a year or a day, true is no time, and so large a number none either.
     if type(given) is bool or (is_text and number < 1e9) or not 0 < number < 1e20:
         return None
-    return number / next(scale for start, scale in _SCALES if number >= start)
+    # From which number on it is in nanoseconds, microseconds, milliseconds, and seconds.
+    scales = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3), (0, 1))
+    return number / next(scale for start, scale in scales if number >= start)
 
 
 def parsed_json(value: Any) -> Any:

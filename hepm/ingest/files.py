@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from hepm.errors import MissingExtraError
-from hepm.ingest.records import Rejection
+from hepm.ingest.records import Rejection, without_surrogates
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -29,13 +29,11 @@ STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.T
 
 STDIN: Final = "-"
 _DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
-_ARCHIVE_SUFFIXES: Final = (".tar", ".zip")
 _NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor a tar archive"
 _TAR_SUFFIXES: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
 _OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _COMPRESSIONS: Final = (*_OPENERS, ".zst")
 _DAMAGED: Final = "it is no tar archive, or it is damaged or cut off"
-_PIECE: Final = 1 << 20  # bytes
 _TAR_BYTES: Final = 512 << 20
 _BESIDE_BYTES: Final = 64 << 20
 """Of a file beside the one that is read: it is kept in memory."""
@@ -48,7 +46,7 @@ def read_some(stream: IO[bytes], size: int) -> tuple[bytes, str]:
     pieces: list[bytes] = []
     try:
         while size > 0:
-            piece = read(min(size, _PIECE))
+            piece = read(min(size, 1 << 20))
             if not piece:
                 break
             pieces.append(piece)
@@ -100,7 +98,7 @@ def split_compression(name: str) -> tuple[str, str]:
 
 def _is_data(name: str) -> bool:
     """Whether a name is that of a file with runs or of an archive: only these are looked at in a folder."""
-    return split_compression(name)[0].lower().endswith((*_DATA_SUFFIXES, *_ARCHIVE_SUFFIXES))
+    return split_compression(name)[0].lower().endswith((*_DATA_SUFFIXES, ".tar", ".zip"))
 
 
 class _Zstd(io.RawIOBase):
@@ -128,9 +126,7 @@ def decompressed(raw: Any, suffix: str) -> IO[bytes]:
     """`raw` decompressed as a suffix says, "" for not at all; MissingExtraError without the package that reads it."""
     if suffix == ".zst":
         return io.BufferedReader(_Zstd(raw))
-    if not suffix:
-        return raw
-    return cast("IO[bytes]", _OPENERS[suffix](raw))
+    return cast("IO[bytes]", _OPENERS[suffix](raw)) if suffix else raw
 
 
 @contextmanager
@@ -140,25 +136,18 @@ def open_file(file: Path) -> Generator[IO[bytes]]:
         yield decompressed(raw, split_compression(file.name)[1])
 
 
-def printable(name: str) -> str:
-    """A file name that can be stored: Python keeps bytes that are not UTF-8 as halves of surrogate pairs."""
-    return name.encode("utf-8", "replace").decode()
-
-
-def named_files(name: str) -> list[Path]:
+def named_files(name: str) -> Iterator[Path]:
     """The files behind the name of a file, a folder or a glob, in a fixed order; hidden ones only if they are named."""
     if os.path.isdir(name):
-        return list(_files_below(name))
-    if os.path.exists(name):
-        return [Path(name)]
-    files: list[Path] = []
-    if glob.has_magic(name):
+        yield from _files_below(name)
+    elif os.path.exists(name):
+        yield Path(name)
+    elif glob.has_magic(name):
         for path in sorted(glob.glob(name, recursive=True)):
             if os.path.isfile(path) or not os.path.exists(path):
-                files.append(Path(path))
+                yield Path(path)
             elif os.path.isdir(path) and not name.endswith("**"):  # "**" lists the content of folders itself
-                files += _files_below(path)
-    return files
+                yield from _files_below(path)
 
 
 def _files_below(folder: str) -> Iterator[Path]:
@@ -178,7 +167,7 @@ def regular_files(names: Sequence[object]) -> list[Path] | None:
     for name in names:
         if not isinstance(name, str | os.PathLike) or name == STDIN:
             return None
-        files = named_files(os.fspath(name))
+        files = list(named_files(os.fspath(name)))
         if not files or not all(file.is_file() for file in files):
             return None
         regular += files
@@ -190,7 +179,7 @@ def open_source(name: str) -> Iterator[Opened]:
     if name == STDIN:
         yield from _open("<stdin>", "stdin", sys.stdin.buffer, _beside)
         return
-    files = named_files(name)
+    files = list(named_files(name))
     if not files:
         reason = "there is no such file or folder"
         if os.path.isdir(name):
@@ -199,7 +188,7 @@ def open_source(name: str) -> Iterator[Opened]:
             reason = "no file matches this pattern"
         yield Rejection(name, None, reason)
     for file in files:
-        shown = printable(str(file))
+        shown = without_surrogates(str(file))  # as Python keeps bytes that are not UTF-8
         try:
             with file.open("rb") as stream:
                 yield from _open(shown, file.absolute().as_posix(), stream, _beside)
@@ -258,6 +247,6 @@ def _open_tar(name: str, stream: IO[bytes]) -> Iterator[Opened]:
         return io.BytesIO(beside[path]) if path in beside else None
 
     for member, held in members.items():
-        yield from _open(printable(f"{name}!{member}"), member, io.BytesIO(held), find)
+        yield from _open(without_surrogates(f"{name}!{member}"), member, io.BytesIO(held), find)
     if problem or not members:
         yield Rejection(name, None, problem or f"the archive holds {_NO_DATA}")

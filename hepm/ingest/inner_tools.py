@@ -19,16 +19,12 @@ _GATEWAY: Final = re.compile(
     re.IGNORECASE,
 )
 """Names of gateways, with "_" for "-", behind the name of a server."""
-_TOOL: Final = "tool_name|toolName|tool_slug|action_name|actionName|tool|action|name|tool.name|params.name"
-_SERVER: Final = "server_name|serverName|server|mcp_server|app_name|appName|toolkit|connector"
-_NAME: Final = re.compile(r"[\w.:/@-]{1,100}")
 _FAILED: Final = re.compile(
     r"\W*(?:error\W+)?(?:the )?(?:mcp )?(?:tool|server|action)(?: '?[\w./-]{1,100}'?)? (?:(?:call|execution|request) )?"
     r"(?:has )?(?:timed out|failed|not found|does not exist|is not available)\b"
     r"|\W*(?:error\W+)?(?:request|call) timed out",
     re.IGNORECASE,
 )
-_SHORT: Final = 300
 
 
 def called_name(name: ToolName, arguments: Mapping[str, Any]) -> ToolName:
@@ -37,21 +33,21 @@ def called_name(name: ToolName, arguments: Mapping[str, Any]) -> ToolName:
         return name
     from hepm.ingest.redact import default_redactor
 
-    inner = value_at(arguments, _TOOL)
-    server = value_at(arguments, _SERVER)
+    paths = "tool_name|toolName|tool_slug|action_name|actionName|tool|action|name|tool.name|params.name"
+    inner = value_at(arguments, paths)
+    server = value_at(arguments, "server_name|serverName|server|mcp_server|app_name|appName|toolkit|connector")
     if isinstance(server, str) and server and isinstance(inner, str):
         inner = f"{server}/{inner}"
     # Names of tools are stored as they are: no text that a model wrote, and no secret.
-    if not isinstance(inner, str) or not _NAME.fullmatch(inner) or default_redactor().text(inner) != inner:
+    is_name = isinstance(inner, str) and re.fullmatch(r"[\w.:/@-]{1,100}", inner)
+    if not is_name or default_redactor().text(inner) != inner:
         return name
     return f"{name} {inner}"
 
 
 def has_failed(name: ToolName, result: str | None) -> bool:
     """Whether a result says that the call timed out; of a gateway, also that the tool behind it failed."""
-    if not result or len(result) > _SHORT:
-        return False
-    match = _FAILED.match(result)
+    match = _FAILED.match(result) if result and len(result) <= 300 else None
     return match is not None and (match[0].lower().endswith("timed out") or is_gateway(name))
 
 

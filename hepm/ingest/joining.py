@@ -6,10 +6,11 @@ whole depends neither on the order of the files nor on how often one is read.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from hepm.types import (
     DISTRUSTED,
@@ -54,9 +55,8 @@ def joined(parts: Sequence[Trajectory]) -> Trajectory | None:
         conversation.add(turn)
     # By their times and not as they come, which may be in any order.
     ordered = sorted(parts, key=lambda part: (not part.turns, [*map(_place, part.turns[:1])], part.source))
-    about: dict[str, Any] = {}
-    for key in ("environment", "task", "model", "user"):
-        about[key] = next((getattr(part, key) for part in ordered if getattr(part, key)), "")
+    keys = ("environment", "task", "model", "user")
+    about = {key: next((getattr(part, key) for part in ordered if getattr(part, key)), "") for key in keys}
     outcome, tags = _outcome(ordered)
     return replace(
         ordered[0],
@@ -95,7 +95,7 @@ class _Conversation:
         self.turns: list[Turn] = []
         # Where a turn is, and the call in it that a key is of.
         self._places: dict[tuple[str, str], tuple[int, int]] = {}
-        self._by_content: dict[str, list[tuple[int, int]]] = {}
+        self._by_content: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
 
     def add(self, turn: Turn) -> None:
         """Take a turn, or what is new in it."""
@@ -108,7 +108,7 @@ class _Conversation:
             if known is None:
                 place = len(self.turns), len(keys)
                 self._places[mark.scope, key] = place
-                self._by_content.setdefault(key.partition(".")[0], []).append(place)
+                self._by_content[key.partition(".")[0]].append(place)
                 keys.append(key)
                 calls += call
             elif call:
@@ -125,7 +125,7 @@ class _Conversation:
         if place is None and not scope:
             content, _, times = key.partition(".")
             number = int(times[:9]) if times.isdecimal() else 1
-            return dict(enumerate(self._by_content.get(content, ()), 1)).get(number)
+            return dict(enumerate(self._by_content[content], 1)).get(number)
         return place
 
 

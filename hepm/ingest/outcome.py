@@ -6,7 +6,7 @@ A rule that is not sure answers nothing: a wrong label misleads every later run,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -44,9 +44,7 @@ def by_tests(run: Trajectory) -> bool | None:
         is_later = position > end_turn and turn.role == "user" and turn.text
         if is_later and (last_call_turn > position or _CORRECTION.search(turn.text)):
             return None
-    if end.passed:
-        return _passed(before, end)
-    return _failed(before)
+    return _passed(before, end) if end.passed else _failed(before)
 
 
 def _passed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None:
@@ -64,9 +62,7 @@ def _passed(before: Sequence[FileChange | TestRun], end: TestRun) -> bool | None
                 return None
             mended = []
     # Tests that pass because they were rewritten show nothing.
-    if mended and all(change.of_tests for change in mended):
-        return None
-    return True
+    return None if mended and all(change.of_tests for change in mended) else True
 
 
 def _failed(before: Sequence[FileChange | TestRun]) -> bool | None:
@@ -77,9 +73,8 @@ def _failed(before: Sequence[FileChange | TestRun]) -> bool | None:
         # Tests that failed before the first change may still fail for reasons of their own.
         elif event.passed is False and not changes:
             return None
-    if all(change.of_tests for change in changes):  # or nothing was changed: the run did not try to mend anything
-        return None
-    return False
+    # Where nothing was changed, the run did not try to mend anything.
+    return None if all(change.of_tests for change in changes) else False
 
 
 _CORRECTION: Final = re.compile(
@@ -108,13 +103,10 @@ class RunVerdict(NamedTuple):
         """The run with this label; as it is if nothing is said."""
         if self.success is None:
             return self.run
-        tags = {**self.run.tags, OUTCOME_BY: self.by}
-        return replace(self.run, outcome=Outcome(None, self.success), tags=tags)
+        return replace(self.run, outcome=Outcome(None, self.success), tags={**self.run.tags, OUTCOME_BY: self.by})
 
 
-RULES: Final[Mapping[str, Callable[[Trajectory], bool | None]]] = {
-    "tests": by_tests,
-}
+RULES: Final = {"tests": by_tests}
 """Every rule by its name."""
 
 

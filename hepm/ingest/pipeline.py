@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from hepm.embed import Embedder
 from hepm.graph.changes import replaces
@@ -23,17 +22,7 @@ from hepm.ingest.records import Rejection, Remark
 from hepm.text import count_of
 from hepm.types import Tool, ToolName, Trajectory
 
-_log = logging.getLogger("hepm")
-
 ReportProgress: TypeAlias = Callable[["IngestReport"], None]
-
-_CONFLICT: Final = (
-    "If this is a longer version of it, forget that id and ingest again; if it is another run, give it an id of its "
-    "own, or set ids = 'content' under [ingest] in hepm.toml (ReadOptions(ids='content')) to tell all runs apart by "
-    "what they hold"
-)
-_CHARS_A_BATCH: Final = 16 << 20
-"""Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
 
 
 @dataclass
@@ -69,8 +58,7 @@ class IngestReport:
         stored = count_of(self.stored, "run")
         if self.lessons:
             stored += f" and {count_of(self.lessons, 'lesson')}"
-        by_format = [f"{count:,} {name}" for name, count in sorted(self.by_format.items())]
-        read = ", ".join(by_format) or "nothing"
+        read = ", ".join([f"{count:,} {name}" for name, count in sorted(self.by_format.items())]) or "nothing"
         if self.joined:
             stored += f" ({count_of(self.joined, 'part')} joined)"
         return f"{stored} stored, {self.duplicates:,} known before; read: {read}"
@@ -149,7 +137,8 @@ class Pipeline:
                 carried.append(item.content)
             else:
                 self.report.note(item)
-            if max(len(runs), len(carried)) == self.store.runs_a_batch or chars > _CHARS_A_BATCH:
+            # 2,000 transcripts of an afternoon each would take half a gigabyte.
+            if max(len(runs), len(carried)) == self.store.runs_a_batch or chars > 16 << 20:
                 write()
         write()
         return self.report
@@ -178,9 +167,9 @@ class Pipeline:
 
     def _add(self, read: Sequence[RunRecord]) -> None:
         """Store runs in one transaction and report on them."""
-        by_id: dict[str, list[RunRecord]] = {}
+        by_id: defaultdict[str, list[RunRecord]] = defaultdict(list)
         for run in read:
-            by_id.setdefault(run.id, []).append(run)
+            by_id[run.id].append(run)
         runs: list[RunRecord] = []
         further: Counter[str] = Counter()  # parts of a run besides the first
         for run_id, parts in by_id.items():
@@ -211,7 +200,12 @@ class Pipeline:
             if run.outcome_by:
                 report.by_rule[run.outcome_by] += 1
         for run in added.conflicts:
-            reason = f"a run with other content is stored under the id {run.id!r}, and stays as it is. {_CONFLICT}"
+            reason = (
+                f"a run with other content is stored under the id {run.id!r}, and stays as it is. If this is a longer "
+                "version of it, forget that id and ingest again; if it is another run, give it an id of its own, or "
+                "set ids = 'content' under [ingest] in hepm.toml (ReadOptions(ids='content')) to tell all runs apart "
+                "by what they hold"
+            )
             report.rejected.append(Rejection(run.source or "(a run that names no file)", run.id, reason))
 
 
@@ -233,10 +227,9 @@ def _whole_of(run: RunRecord, known: Known, record: str) -> str | None:
     whole = joined([before, after])
     if whole is not None:
         return write_run(whole)
+    may_be_replaced = known.derived or known.success == run.success
     if known.success is None:
         may_be_replaced = not known.derived  # else its label was removed by hand
-    else:
-        may_be_replaced = known.derived or known.success == run.success
     return run.record if may_be_replaced and _continues(after, before) else None
 
 
@@ -250,14 +243,8 @@ def _continues(after: Trajectory, before: Trajectory) -> bool:
 
 def _said_and_called(run: Trajectory) -> tuple[list[str], list[ToolName]]:
     """What the user said, and the agent's calls, the refused ones included."""
-    texts: list[str] = []
-    tools: list[ToolName] = []
-    for turn in run.turns:
-        if turn.role == "user":
-            texts.append(turn.text)
-        else:
-            tools += [call.name for call in turn.calls]
-    return texts, tools
+    texts = [turn.text for turn in run.turns if turn.role == "user"]
+    return texts, [call.name for turn in run.turns if turn.role != "user" for call in turn.calls]
 
 
 def embed_texts(runs: Iterable[RunRecord], embedder: Embedder | None) -> dict[str, Float32Array]:

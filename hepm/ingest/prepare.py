@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import RunRecord
@@ -33,9 +33,10 @@ from hepm.ingest.records import (
 )
 from hepm.ingest.redact import Redactor
 from hepm.ingest.side_by_side import answers_in_order
+from hepm.ingest.tools import Tools
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import cut_off
-from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, Trajectory, Turn
+from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Trajectory, Turn
 
 RunSource: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, tar archive or "-"; a run itself; or a record or all that a file may hold, as Python values."""
@@ -47,24 +48,12 @@ Prepared: TypeAlias = tuple[str | None, RunRecord | Rejection]
 MAX_EDGES: Final = 1 << 16
 """Most distinct pairs of tools in one run. Real runs have some tens; a made-up one could fill a store by itself."""
 
-MOST_PROCESSES: Final = 4
-"""Storing keeps up with about so many."""
 WORTH_BYTES: Final = 2_000_000
 """Files together smaller than this are read before a process has started."""
 PART_BYTES: Final = 1 << 20
 """Of the JSON that a process is given at a time."""
 MOST_BYTES: Final = 64 << 20
 """Of a file that a process may read: it gives all of its runs back at once."""
-UNPACKED: Final = 16
-"""A compressed byte of recorded runs holds about so many."""
-PLAIN_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
-
-SYSTEM_CHARS: Final = 300
-TEXT_CHARS: Final = 1000
-ARGUMENT_CHARS: Final = 500
-"""Lengths that texts are cut to: of system prompts, other messages, and texts in arguments."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +115,7 @@ def prepare(
     if not parts:
         yield from _prepared(sources, reading, options)
         return
-    processes = min(options.processes, MOST_PROCESSES)
+    processes = min(options.processes, 4)  # storing keeps up with about so many
     for items in answers_in_order(lambda part: [*_prepared(part, reading, options)], parts, processes=processes):
         yield from items
 
@@ -135,14 +124,14 @@ def _parts(sources: Iterable[RunSource], options: IngestOptions) -> list[list[st
     """The files behind the sources, some at a time, for several processes; none if this one is to read them."""
     # What a function of the user's notes must be noted here.
     hook = options.redactor and options.redactor.hook
-    if options.processes < 2 or hook or not isinstance(sources, list | tuple):
+    if options.processes < 2 or hook:
         return []
     parts: dict[int, list[str]] = {}
     total = 0
-    for file in regular_files(sources) or ():
+    for file in _regular(sources) or ():
         size = file.stat().st_size
-        if file.suffix not in PLAIN_SUFFIXES:
-            size *= UNPACKED
+        if file.suffix not in (".json", ".jsonl", ".ndjson"):
+            size *= 16  # a compressed byte of recorded runs holds about so many
         if size > MOST_BYTES:
             return []
         parts.setdefault(total // PART_BYTES, []).append(str(file))
@@ -169,10 +158,12 @@ def _prepared(sources: Iterable[RunSource], reading: ReadOptions, options: Inges
 
 def files_of(source: RunSource | Iterable[RunSource]) -> list[Path] | None:
     """The files that are to be read; None if anything else is, too."""
-    sources = _listed(source)
-    if isinstance(sources, list | tuple):  # an iterator can be gone through only once
-        return regular_files(sources)
-    return None
+    return _regular(_listed(source))
+
+
+def _regular(sources: Iterable[RunSource]) -> list[Path] | None:
+    # An iterator can be gone through only once.
+    return regular_files(sources) if isinstance(sources, list | tuple) else None
 
 
 def _listed(source: RunSource | Iterable[RunSource]) -> Iterable[RunSource]:
@@ -201,17 +192,16 @@ def run_of(trajectory: Trajectory, record: str, *, aliases: Aliases | None = Non
 class _Preparer:
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
-        self._listed: tuple[Tool, ...] = ()  # the tools of the latest run that has any, and the same without secrets
-        self._clean: tuple[Tool, ...] = ()
+        self._listed: Tools = ()  # the tools of the latest run that has any, and the same without secrets
+        self._clean: Tools = ()
 
     def prepare(self, format_name: str, trajectory: Trajectory) -> Prepared:
         try:
             return format_name, self._run(trajectory)
         except (RecordError, ValueError, RecursionError) as error:
             # What readers let through from Python or another version's export, and JSON cannot hold.
-            reason = f"it cannot be stored: {error}"
-            if isinstance(error, UnicodeEncodeError):
-                reason = str(no_text(error))
+            is_text = isinstance(error, UnicodeEncodeError)
+            reason = str(no_text(error)) if is_text else f"it cannot be stored: {error}"
             shown_id = trajectory.id[:MAX_LABEL]
             if self._options.redactor is not None:
                 shown_id = self._options.redactor.without_secrets(shown_id)
@@ -247,7 +237,7 @@ class _Preparer:
             raise ValueError(f"its parallel calls make {len(run.edges):,} pairs of tools; {MAX_EDGES:,} are the limit")
         return run
 
-    def _clean_tools(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    def _clean_tools(self, tools: Tools) -> Tools:
         """The tools without secrets, and without those whose names are too long to be called."""
         # Runs list the same ones again and again.
         if tools is not self._listed:
@@ -284,12 +274,15 @@ def exclude(run: Trajectory) -> Trajectory:
 
 
 def shorten(trajectory: Trajectory) -> Trajectory:
-    """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
+    """The trajectory with every text cut to its length, the mark included; itself if nothing was too long.
+
+    Of system prompts 300 characters are kept, of other messages 1,000, of texts in arguments 500.
+    """
     return with_texts(trajectory, _shorter_texts, shorter_result, lambda arguments: mapped(arguments, _shorter))
 
 
 def _shorter_texts(turn: Turn) -> tuple[str, str]:
-    limit = SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS
+    limit = 300 if turn.role == "system" else 1_000
     if len(turn.text) <= limit:
         return turn.text, turn.read
     # Hints go first, or a long block would leave no room for the rest.
@@ -299,7 +292,7 @@ def _shorter_texts(turn: Turn) -> tuple[str, str]:
 def _shorter(value: Any) -> Any:
     """A part of a call's arguments with every text cut."""
     if isinstance(value, str):
-        return cut_off(value, ARGUMENT_CHARS)
+        return cut_off(value, 500)
     if isinstance(value, float) and not math.isfinite(value):  # of a run made by hand: JSON has no such number
         return str(value)
     return value

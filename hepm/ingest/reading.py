@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.files import open_source
@@ -33,6 +33,9 @@ from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, Remar
 from hepm.ingest.shell.command_names import with_command_names
 from hepm.types import Trajectory
 
+Found: TypeAlias = Iterator[tuple[str, Item]]
+"""What is read, each with the name of its format."""
+
 READERS: Final = (
     agentdojo.READER,
     exported.READER,
@@ -58,16 +61,12 @@ READERS: Final = (
 
 _PYTHON: Final = "<python>"
 _UNKNOWN: Final = "unknown"
-_LEFT_OUT: Final = "parts of messages are of types that hepm does not know, and left out"
-_ADVICE: Final = (
-    'If it holds runs, name their format, or bring them into OpenAI chat messages: one {"messages": [...]} a line'
-)
 
 
 def read_runs(
     sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     options: ReadOptions | None = None,
-) -> Iterator[tuple[str, Item]]:
+) -> Found:
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
@@ -84,7 +83,7 @@ def read_runs(
     return chain.from_iterable(_read_source(name, readers, options) for name in names)
 
 
-def _read_source(name: str, readers: Sequence[Reader], options: ReadOptions) -> Iterator[tuple[str, Item]]:
+def _read_source(name: str, readers: Sequence[Reader], options: ReadOptions) -> Found:
     for opened in open_source(name):
         if isinstance(opened, Rejection):
             yield _UNKNOWN, opened
@@ -97,7 +96,7 @@ def _read_source(name: str, readers: Sequence[Reader], options: ReadOptions) -> 
             yield from _read_document(document, readers)
 
 
-def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
+def read_value(value: object, number: int, options: ReadOptions) -> Found:
     """Every run in what a program holds: a record, or all of a file. Rejections name its `number` among the sources."""
     readers = _chosen(options.format)
     try:
@@ -108,9 +107,8 @@ def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tup
     for format_name, item in _read_document(document, readers):
         if isinstance(item, Rejection):
             record = number if item.record in (None, 1) else f"{number}, record {item.record}"
-            yield format_name, replace(item, record=record)
-        else:
-            yield format_name, item
+            item = replace(item, record=record)  # noqa: PLW2901
+        yield format_name, item
 
 
 def from_messages(
@@ -133,8 +131,16 @@ def from_messages(
     Raises:
         InputError: the messages make no run.
     """
-    about = {"id": id, "task": task, "environment": environment, "user": user, "model": model}
-    record = {"messages": messages, "success": success, "reward": reward, **about}
+    record = {
+        "messages": messages,
+        "success": success,
+        "reward": reward,
+        "id": id,
+        "task": task,
+        "environment": environment,
+        "user": user,
+        "model": model,
+    }
     origin = RunOrigin(_PYTHON)
     run = origin.built(1, record, lambda given: chat.read_record(decoded(given), origin))
     if isinstance(run, Rejection):
@@ -143,22 +149,21 @@ def from_messages(
 
 
 def _chosen(format_name: str) -> Sequence[Reader]:
-    if format_name == "auto":
-        return READERS
-    chosen = [reader for reader in READERS if reader.name == format_name]
+    chosen = [reader for reader in READERS if format_name in ("auto", reader.name)]
     if not chosen:
         names = ", ".join(sorted([reader.name for reader in READERS]))
         raise FormatError(f"there is no format called {format_name!r}; known are auto, {names}")
     return chosen
 
 
-def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tuple[str, Item]]:
+def _read_document(document: Document, readers: Sequence[Reader]) -> Found:
     reader = document.reader_among(readers)
-    if reader is None and document.unwrap():
-        reader = document.reader_among(readers)
     if reader is None and document.options.format == "auto":
-        reason = f"no reader knows it: {_appearance(document)}. {_ADVICE}"
-        yield _UNKNOWN, document.rejected(None, reason)
+        advice = (
+            "If it holds runs, name their format, or bring them into OpenAI chat messages: one "
+            '{"messages": [...]} a line'
+        )
+        yield _UNKNOWN, document.rejected(None, f"no reader knows it: {_appearance(document)}. {advice}")
         return
     # A format that was named is tried on whatever it may be.
     chosen = reader or readers[0]
@@ -175,7 +180,8 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
             yield chosen.name, item
             if unread:
                 kinds = {kind[:40]: count for kind, count in unread.items()}
-                yield chosen.name, Remark(document.name, record, _LEFT_OUT, kinds)
+                reason = "parts of messages are of types that hepm does not know, and left out"
+                yield chosen.name, Remark(document.name, record, reason, kinds)
                 unread.clear()
     if is_empty and reader is None:
         reason = f"it is not of the format {document.options.format!r}: {_appearance(document)}"
@@ -184,11 +190,9 @@ def _read_document(document: Document, readers: Sequence[Reader]) -> Iterator[tu
 
 def _appearance(document: Document) -> str:
     """What people may recognise a file by, without anything that its records hold."""
-    shape = "a JSON list" if document.is_list else "JSON"
+    shape = "it is a JSON list" if document.is_list else "it is JSON"
     keys = sorted(map(str, document.keys))
     if not keys:
-        return f"it is {shape} that is empty, or without keys to recognise it by"
-    shown = ", ".join(keys[:8])
-    if len(keys) > 8:
-        shown += ", …"
-    return f"it is {shape} with the keys {shown}"
+        return f"{shape} that is empty, or without keys to recognise it by"
+    shown = [*keys[:8], "…"] if len(keys) > 8 else keys
+    return f"{shape} with the keys {', '.join(shown)}"

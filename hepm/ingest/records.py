@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import Enum
 from hashlib import blake2b
 from pathlib import PurePath
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 from uuid import UUID
 
 from hepm.types import (
@@ -57,10 +57,8 @@ MAX_NAME: Final = 256
 MAX_LABEL: Final = 1_000
 """Characters of a run's id, user, environment and model."""
 
-T = TypeVar("T")
 HASHED: Final = "sha-"
 """Before the hash in an id that was made of the content."""
-_OWN_TAGS: Final = (DISTRUSTED, JUDGED_AT, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL)
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -142,12 +140,15 @@ def content_digest(trajectory: Trajectory) -> str:
     """
     t = trajectory
     if t.id.startswith(HASHED):
-        return _hash(_encode([t.id, t.environment, t.task]))
-    # These tags are hepm's, not the run's; of a project's path all that was once stored is its last part.
-    tags = {key: value for key, value in t.tags.items() if key not in _OWN_TAGS}
-    if PROJECT in tags:
-        tags[PROJECT] = re.split(r"[/\\]", tags[PROJECT])[-1]
-    return _hash(_content(t.turns, (t.environment, t.task, t.model, tags)))
+        content = _encode([t.id, t.environment, t.task])
+    else:
+        # These tags are hepm's, not the run's; of a project's path all that was once stored is its last part.
+        own_tags = (DISTRUSTED, JUDGED_AT, LEVEL, OUTCOME_BY, OWN_STATES, RECORDED_BY, TRIAL)
+        tags = {key: value for key, value in t.tags.items() if key not in own_tags}
+        if PROJECT in tags:
+            tags[PROJECT] = re.split(r"[/\\]", tags[PROJECT])[-1]
+        content = _content(t.turns, (t.environment, t.task, t.model, tags))
+    return blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def with_texts(
@@ -161,9 +162,9 @@ def with_texts(
     for turn in run.turns:
         calls: list[ToolCall] = []
         for call in turn.calls:
-            new_result = call.result if call.result is None else result(call.result)
-            # Not replace(), which is slower.
+            new_result = call.result and result(call.result)
             new_arguments = arguments(call.arguments)
+            # Not replace(), which is slower.
             calls.append(ToolCall(call.name, new_arguments, new_result, call.error, call.latency_s, call.refused))
         text, read = said(turn)
         if calls or (text, read) != (turn.text, turn.read):
@@ -179,8 +180,7 @@ def check_calls(turns: Sequence[Turn]) -> None:
         if tool_count > MAX_PARALLEL:
             raise RecordError(f"a turn calls {tool_count:,} different tools; {MAX_PARALLEL} are the limit")
         for call in turn.calls:
-            for value in call.arguments.values():
-                _check_depth(value, 2)
+            _check_depth(call.arguments, 1)
 
 
 def _check_depth(value: Any, depth: int) -> None:
@@ -192,10 +192,6 @@ def _check_depth(value: Any, depth: int) -> None:
         raise RecordError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
     for item in cast("Sequence[Any]", value):
         _check_depth(item, depth + 1)
-
-
-def _hash(content: str) -> str:
-    return blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
@@ -219,8 +215,7 @@ def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
                 texts.append(result)
     header = _encode((*about, roles, counts, list(map(len, texts)), calls))
     check_calls(turns)
-    texts.append(header)
-    return "\n".join(texts)
+    return "\n".join([*texts, header])
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -245,9 +240,7 @@ def without_surrogates(value: Any) -> Any:
 def decoded_text(text: str) -> Any:
     """The JSON in a text, without the halves of surrogate pairs that it may spell; ValueError or RecursionError."""
     value = DECODER.decode(text)
-    if "\\ud" in text or "\\uD" in text:
-        return without_surrogates(value)
-    return value
+    return without_surrogates(value) if "\\ud" in text or "\\uD" in text else value
 
 
 _OPAQUE: Final[Any] = (type, bytes, bytearray, memoryview)
@@ -256,7 +249,7 @@ _OPAQUE: Final[Any] = (type, bytes, bytearray, memoryview)
 def json_of(value: object) -> str:
     """Values of a program as JSON text, also pydantic models, dataclasses and other mappings; else RecordError."""
     try:
-        return _ENCODER.encode(value)
+        return json.dumps(value, default=_plain)
     except RecursionError as error:
         raise RecordError("it is nested too deeply") from error
     except (TypeError, ValueError) as error:
@@ -291,6 +284,3 @@ def _plain(value: Any) -> Any:
         if isinstance(value, date | UUID | PurePath | Decimal | Enum):
             return str(value.value if isinstance(value, Enum) else value)
     raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")
-
-
-_ENCODER: Final = json.JSONEncoder(default=_plain)

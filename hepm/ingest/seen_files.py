@@ -10,20 +10,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from hepm.atomic_file import atomic_file
 from hepm.errors import HepmError
 from hepm.graph.delta import RunRecord
-from hepm.ingest.files import printable
 from hepm.ingest.prepare import IngestOptions, Prepared
-from hepm.ingest.records import ReadOptions
+from hepm.ingest.records import ReadOptions, without_surrogates
 
 _log = logging.getLogger("hepm")
-
-_WITH_OTHERS: Final = frozenset({"atif", "bfcl", "tau2"})
-"""Formats that read files beside the one with the runs: it may be the same, and they not."""
-_MOST_RUNS: Final = 64
 
 
 class _Seen(NamedTuple):
@@ -72,7 +67,7 @@ class SeenFiles:
                 if self._usable and seen and seen.stamp == stamp and len(known(seen.ids)) == len(seen.ids):
                     unchanged[seen.format] += len(seen.ids)
                     continue
-                self._read[printable(str(file))] = _Seen(stamp, "", [])
+                self._read[without_surrogates(str(file))] = _Seen(stamp, "", [])
             fresh.append(file)
         return fresh, unchanged
 
@@ -82,8 +77,10 @@ class SeenFiles:
             source = item.source if isinstance(item, RunRecord) else item.file
             source = source.partition("!")[0]  # "runs.tar!a.json" came out of the file "runs.tar"
             seen = self._read.pop(source, None)
+            # Some formats read files beside the one with the runs: it may be the same, and they not.
+            is_alone = format_name not in ("atif", "bfcl", "tau2")
             # Else it is to be read each time.
-            if seen and isinstance(item, RunRecord) and format_name not in _WITH_OTHERS and len(seen.ids) < _MOST_RUNS:
+            if seen and is_alone and isinstance(item, RunRecord) and len(seen.ids) < 64:
                 if item.id not in seen.ids:
                     seen.ids.append(item.id)
                 self._read[source] = seen._replace(format=str(format_name))

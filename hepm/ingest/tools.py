@@ -7,30 +7,27 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, TypeAlias
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.fields import as_list, as_object, is_list, object_at, text_at, value_at
 from hepm.ingest.files import STREAM_ERRORS, open_file
 from hepm.ingest.records import DECODER, MAX_NAME, RecordError, decoded, decoded_text, is_record
 from hepm.ingest.transitions import own_tool
+from hepm.text import cut_off
 from hepm.types import Tool
 
-_SPEC: Final = (
-    "type", "name", "description", "parameters", "inputSchema", "input_schema", "function", "custom", "toolSpec",
-)  # fmt: skip
+Tools: TypeAlias = tuple[Tool, ...]
 
 
-def listed_tools(definitions: list[Any]) -> tuple[Tool, ...]:
+def listed_tools(definitions: list[Any]) -> Tools:
     """The tools of a record's list; RecordError where one is not a tool."""
-    if not definitions:
-        return ()
     # As text, since lists cannot be looked up in a cache; that is still cheaper than to read each one.
     return _parsed_list(json.dumps(definitions, ensure_ascii=False))
 
 
 @lru_cache(maxsize=128)  # every run of an environment repeats its list
-def _parsed_list(text: str) -> tuple[Tool, ...]:
+def _parsed_list(text: str) -> Tools:
     text.encode()  # half a surrogate pair shows here, by a UnicodeEncodeError as everywhere
     tools: list[Any] = []
     for definition in DECODER.decode(text):
@@ -56,13 +53,13 @@ def _tool(definition: Any) -> Tool:
     return Tool(name, text_at(record, "description"), schema)
 
 
-def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
+def read_tools(tools: Iterable[object]) -> Tools:
     """The tools in a list of names, `Tool`s, and OpenAI's or MCP's dictionaries or objects; else InputError."""
     if isinstance(tools, str):
         listed = [name.strip() for name in tools.split(",")]
         raise InputError(f"tools is the text {tools!r}: give a list of tools, such as {listed!r}")
     if is_record(tools):
-        raise InputError(f"tools is {_shown(tools)}: give a list of tools")
+        raise InputError(f"tools is {cut_off(repr(tools), 80)}: give a list of tools")
     listed = tuple(tools)
     if set(map(type, listed)) <= {str}:
         return _named_tools(listed)
@@ -70,7 +67,7 @@ def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
 
 
 @lru_cache(maxsize=128)  # an agent names the same ones at each turn
-def _named_tools(names: tuple[str, ...]) -> tuple[Tool, ...]:
+def _named_tools(names: tuple[str, ...]) -> Tools:
     return _without_own(map(_read_tool, names))
 
 
@@ -84,18 +81,19 @@ def _read_tool(given: object) -> Tool:
         else:
             held: Any = given
             is_mapping = isinstance(given, Mapping)
-            parts = {key: held.get(key) if is_mapping else getattr(held, key, None) for key in _SPEC}
+            keys = "type name description parameters inputSchema input_schema function custom toolSpec"
+            parts = {key: held.get(key) if is_mapping else getattr(held, key, None) for key in keys.split()}
             tool = _tool(decoded(parts))
         if len(tool.name) > MAX_NAME:
             raise RecordError(f"its name has more than {MAX_NAME} characters")
     except (RecordError, ValueError) as error:
         raise InputError(
-            f"tools holds {_shown(given)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"
+            f"tools holds {cut_off(repr(given), 80)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"
         ) from error
     return tool
 
 
-def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+def _without_own(tools: Iterable[Tool]) -> Tools:
     """Tools without those of hepm itself, which an agent with its MCP server has beside its own."""
     others: list[Tool] = []
     for tool in tools:
@@ -103,13 +101,6 @@ def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
         if not own_tool(tool.name, properties if isinstance(properties, Mapping) else ()):
             others.append(tool)
     return tuple(others)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    if len(text) <= 80:
-        return text
-    return f"{text[:79]}…"
 
 
 def load_tools(path: str | os.PathLike[str]) -> list[Tool]:

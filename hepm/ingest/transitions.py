@@ -32,18 +32,12 @@ OWN_TOOLS: Final = {
 """Tools of hepm's MCP server; with an argument where another tool may well have the name."""
 
 USER_CHARS: Final = 600
-RESULT_CHARS: Final = 400
-LAST_TOOLS: Final = 3
 
-# The block's end may be gone from a text that was cut.
-_BLOCK: Final = re.compile(rf"{re.escape(types.BLOCK_START)}.*?(?:{re.escape(types.BLOCK_END)}\n?|\Z)", re.DOTALL)
 # What hepm says has no second beginning of a block inside; a search that looked past one would take quadratic time.
 _SAID: Final = re.compile(
     rf"({types.BLOCK_START}(?:(?!{types.BLOCK_START}).)*?{types.BLOCK_END}|^(?:{'|'.join(types.HINTS)}).*?$)\n?",
     re.DOTALL | re.MULTILINE,
 )
-# MCP clients put the server's name before a tool's: mcp__hepm__record_outcome, mcp_hepm_…, hepm.…, hepm-….
-_OWN_TOOL: Final = re.compile(rf"(.*hepm.*[\W_])?({'|'.join(OWN_TOOLS)})")
 
 
 class AgentState:
@@ -72,12 +66,12 @@ class AgentState:
     def state(self) -> StateSummary:
         """What the agent knows now: an extract, and its own summary, if nothing was called and no user wrote since."""
         # Hints are removed before the text is cut: they must not take the place of what happened.
-        result = without_hints(self._result)[:RESULT_CHARS]
+        result = without_hints(self._result)[:400]
         return StateSummary(
             self._own_summary,
             self._user_texts,
             result,
-            tuple(self.history[-LAST_TOOLS:]),
+            tuple(self.history[-3:]),
             self._user_spoke,
             self._agent_spoke,
             self._failed or result.lstrip()[:5].lower() == "error",
@@ -164,9 +158,7 @@ def tool_names(turn: Turn, *, user_side: bool = False) -> tuple[ToolName, ...]:
     """Names of the calls of a turn that ran, in listed order, without the summary tool; the user's calls only with
     `user_side`."""
     if turn.role == "user":
-        if not user_side:
-            return ()
-        return tuple([types.USER_SIDE + call.name for call in turn.ran])
+        return tuple([types.USER_SIDE + call.name for call in turn.ran]) if user_side else ()
     return tuple([call.name for call in turn.ran if call.name != SUMMARY_TOOL])
 
 
@@ -185,7 +177,8 @@ def own_tool(name: ToolName, arguments: Iterable[str] = ()) -> ToolName:
     return ""
 
 
-_own_tool: Final = lru_cache(maxsize=4096)(_OWN_TOOL.fullmatch)
+# MCP clients put the server's name before a tool's: mcp__hepm__record_outcome, mcp_hepm_…, hepm.…, hepm-….
+_own_tool: Final = lru_cache(maxsize=4096)(re.compile(rf"(.*hepm.*[\W_])?({'|'.join(OWN_TOOLS)})").fullmatch)
 """Groups: what a client put before the name, and the name itself: "mcp__hepm__" and "record_outcome"."""
 
 
@@ -211,17 +204,13 @@ def without_own_hints(text: str, own_hints: Container[str] | None) -> str:
     if not any(mark in text for mark in (types.BLOCK_START, *types.HINTS)):  # as in hardly any text
         return text
     rest = _SAID.sub(lambda match: "" if own_hints is None or _unframed(match[1]) in own_hints else match[0], text)
-    if rest == text:
-        return text
-    return rest.rstrip("\n")
+    return text if rest == text else rest.rstrip("\n")
 
 
 def _unframed(hint: str) -> str:
     """A line of a hint without the block around it; a block with anything else inside as it is."""
     inner = hint.removeprefix(types.BLOCK_START).removesuffix(types.BLOCK_END).strip()
-    if inner.startswith(types.HINTS):
-        return inner
-    return hint
+    return inner if inner.startswith(types.HINTS) else hint
 
 
 def request_of(run: Trajectory) -> str:
@@ -234,7 +223,9 @@ def without_hints(text: str) -> str:
     """A text without anything in the form of hepm's hints: for what is learned, where who said it is not known."""
     # A fixed text is found faster than a pattern, and hardly any text holds one.
     if types.BLOCK_START in text:
-        text = _BLOCK.sub("", text)
+        # The block's end may be gone from a text that was cut.
+        block = rf"(?s){re.escape(types.BLOCK_START)}.*?(?:{re.escape(types.BLOCK_END)}\n?|\Z)"
+        text = re.sub(block, "", text)
     if not any(hint in text for hint in types.HINTS):
         return text
     return "\n".join([line for line in text.splitlines() if not line.lstrip().startswith(types.HINTS)])

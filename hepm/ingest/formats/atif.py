@@ -5,12 +5,12 @@ It has no field for an outcome: a Harbor trial keeps it in result.json beside or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
 from hepm.ingest.fields import (
-    Objects,
     as_number,
     first_time,
     list_at,
@@ -26,7 +26,6 @@ from hepm.ingest.records import SOLVED, Items, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Trajectory
 
-_KNOWN_MINOR: Final = 8
 _ROLES: Final = {"system": "system", "user": "user", "agent": "assistant"}
 
 
@@ -47,11 +46,10 @@ def _read(document: Document) -> Items:
 def _run(record: Object, origin: RunOrigin, trial: Object) -> Trajectory:
     # What sub-agents did is not read.
     version = str(record.get("schema_version"))
-    minor = version.removeprefix("ATIF-v1.")
     if not version.startswith("ATIF-v"):
         raise RecordError(f"'schema_version' is {version[:30]!r}, not an ATIF version")
-    if not minor.isdecimal() or int(minor) > _KNOWN_MINOR:
-        raise RecordError(f"it is {version[:30]}, and this hepm reads ATIF up to v1.{_KNOWN_MINOR}: upgrade hepm")
+    if not re.fullmatch(r"ATIF-v1\.0*[0-8]", version):
+        raise RecordError(f"it is {version[:30]}, and this hepm reads ATIF up to v1.8: upgrade hepm")
     agent = object_at(record, "agent")
     # After a compaction of its context an agent's log repeats earlier steps.
     steps = [step for step in objects_at(record, "steps", "a step") if not step.get("is_copied_context")]
@@ -88,10 +86,10 @@ def _messages(step: Object) -> Iterator[Object]:
     source = str(step.get("source"))
     if source not in _ROLES:
         raise RecordError(f"a step has the unknown source {source[:40]!r}")
-    calls: Objects = []
-    for call in objects_at(step, "tool_calls", "a tool call"):
-        function = {"name": call.get("function_name"), "arguments": call.get("arguments")}
-        calls.append({"id": call.get("tool_call_id"), "function": function})
+    calls = [
+        {"id": call.get("tool_call_id"), "name": call.get("function_name"), "arguments": call.get("arguments")}
+        for call in objects_at(step, "tool_calls", "a tool call")
+    ]
     text = plain_text(step.get("message"))
     results = objects_at(object_at(step, "observation"), "results", "a result")
     # A step that only brings results back is no message of its own.

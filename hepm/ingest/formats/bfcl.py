@@ -28,7 +28,7 @@ from hepm.ingest.fields import (
 from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.turns import ROLES
 from hepm.ingest.records import Items, RecordError, decoded_text
-from hepm.ingest.tools import listed_tools
+from hepm.ingest.tools import Tools, listed_tools
 from hepm.types import JSON, Object, Outcome, Tool, ToolCall, Trajectory, Turn
 
 _ANSWERS: Final = "possible_answer"
@@ -45,9 +45,6 @@ _DOCUMENT_OF: Final = {
     "WebSearchAPI": "web_search",
 }
 """The file that describes the tools of each simulated class, from BFCL's constants."""
-
-_SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array", "list": "array"}
-"""BFCL and ACEBench use Python's names of types instead of JSON Schema's."""
 
 
 def _recognises(document: Document) -> bool:
@@ -70,21 +67,19 @@ def _read(document: Document) -> Items:
     if _is_companion(document):
         return
     answers = _beside(document, f"{_ANSWERS}/{document.file_name}")
-    is_multi_turn = str(value_at(document.first, "id")).startswith("multi_turn")
-    if "involved_classes" not in document.keys or not is_multi_turn:
+    reason = ""
+    if "involved_classes" not in document.keys or not str(value_at(document.first, "id")).startswith("multi_turn"):
         reason = "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
-        yield document.rejected(None, reason)
-        return
-    if not answers:
+    elif not answers:
         reason = f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
+    if reason:
         yield document.rejected(None, reason)
         return
     right_calls = {str(line.get("id")): line.get("ground_truth") for line in answers}
 
     @cache  # hundreds of questions name the same few classes
-    def tools_of(class_name: str) -> tuple[Tool, ...]:
-        described = _beside(document, f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json")
-        return listed_tools(json_schema(described))
+    def tools_of(class_name: str) -> Tools:
+        return listed_tools(json_schema(_beside(document, f"{_DOCUMENTS}/{_DOCUMENT_OF.get(class_name)}.json")))
 
     def build(record: Object) -> Trajectory:
         """The run of a question, by its right calls; RecordError if it has none."""
@@ -130,7 +125,8 @@ def json_schema(value: Any) -> Any:
     if kind == "any":
         del schema["type"]
     elif isinstance(kind, str):
-        schema["type"] = _SCHEMA_TYPES.get(kind, kind)
+        types = {"dict": "object", "float": "number", "tuple": "array", "list": "array"}
+        schema["type"] = types.get(kind, kind)
     if schema.get("type") == "array":
         schema.setdefault("items", {})  # endpoints refuse an array without them
     return schema

@@ -20,17 +20,9 @@ from hepm.ingest.records import SOLVED, Items, ReadOptions, RecordError, filled,
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Trajectory
 
-# The end of a run is preferred to when it was written down.
-_TIMES: Final = "ended_at|end_time|timestamp|created_at|created"
 _LISTS: Final = ("messages", "items", "input", "output")
-_FOREIGN: Final = "it looks like a list of messages, and has some of types that hepm does not know: {}"
 _GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|passed|correct|true|yes|good|positive|1")
 _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wrong|false|no|bad|negative|error|0")
-
-
-def _recognises_chat(document: Document) -> bool:
-    # Gemini's lists of contents may begin with one of the user that has no role.
-    return bool(document.keys & {"messages", "role", "contents", "parts"})
 
 
 def _read_chat(document: Document) -> Items:
@@ -57,16 +49,15 @@ def _read(is_message: Callable[[Any], bool], document: Document) -> Items:
             return True
         if not is_object(value) or any(is_list(value.get(key)) for key in _LISTS):
             return False
-        if is_message is is_item:
-            return True
         kind = value.get("type")
-        if isinstance(kind, str):
+        if is_message is not is_item and isinstance(kind, str):
             foreign.add(kind[:40])
-        return isinstance(kind, str)
+        return is_message is is_item or isinstance(kind, str)
 
     def build(record: Object) -> Trajectory:
         if foreign:  # a part of its conversation would be another conversation
-            raise RecordError(_FOREIGN.format(sorted(foreign)))
+            reason = "it looks like a list of messages, and has some of types that hepm does not know"
+            raise RecordError(f"{reason}: {sorted(foreign)}")
         messages = _messages_in(record)
         if not messages:
             raise RecordError("it has no 'messages'")
@@ -95,29 +86,25 @@ def read_record(record: Object, origin: RunOrigin) -> Trajectory:
     """The run of a chat record; RecordError if it is none."""
     messages = value_at(record, "messages|contents")
     if messages is None:
-        if "role" in record:
-            raise RecordError("it has no 'messages': it is one message, and a run is a record with a list of them")
-        raise RecordError("it has no 'messages'")
+        hint = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
+        raise RecordError("it has no 'messages'" + hint)
     # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
     instructions = result_text(value_at(record, "system|systemInstruction.parts|system_instruction.parts"))
-    system: list[Any] = []
-    if instructions:
-        system = [{"role": "system", "content": instructions}]
+    system = [{"role": "system", "content": instructions}] if instructions else []
     outcome, label = _outcome(record, origin.options)
     recorded = record.get("tags")
-    tags: dict[str, str] = {}
-    if is_object(recorded):
-        tags = {key: text_at(recorded, key) for key in recorded}
+    tags = {key: text_at(recorded, key) for key in recorded} if is_object(recorded) else {}
     tags |= filled(**{key: text_at(record, key) for key in ("trial", "split", "attack")})
     return origin.run(
         text_at(record, "id|session_id"),
-        chat_turns(system + as_list(messages, "'messages'")),
+        chat_turns([*system, *as_list(messages, "'messages'")]),
         outcome,
         environment=text_at(record, "environment|domain"),
         task=text_at(record, "task_id|task"),
         model=text_at(record, "model"),
         user=text_at(record, "user"),
-        ended_at=first_time([record], _TIMES),
+        # The end of a run is preferred to when it was written down.
+        ended_at=first_time([record], "ended_at|end_time|timestamp|created_at|created"),
         tags=tags | label,
         tools=listed_tools(list_at(record, "tools") or list_at(record, "functions")),
     )
@@ -163,4 +150,7 @@ def _reader(name: str, is_message: Callable[[Any], bool]) -> Reader:
 RESPONSES: Final = _reader("responses", is_item)
 LANGCHAIN: Final = _reader("langchain", is_langchain)
 PYDANTIC_AI: Final = _reader("pydantic-ai", is_pydantic_ai)
-READER: Final = Reader("chat", _recognises_chat, _read_chat)
+# Gemini's lists of contents may begin with one of the user that has no role.
+READER: Final = Reader(
+    "chat", lambda document: bool(document.keys & {"messages", "role", "contents", "parts"}), _read_chat
+)

@@ -28,18 +28,9 @@ from hepm.types import Object
 
 CLAUDE_CODE: Final = "claude-code"
 
-# What the program writes in the user's name, and what its hooks and reminders add to a message.
+# What the program writes in the user's name.
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<local-command", "<bash-", "Caveat: The messages below")
-_REMINDER: Final = re.compile(r"<(system-reminder|ide_\w+)>.*?</\1>\s*", re.DOTALL)
-_SYNTHETIC: Final = "<synthetic>"
-_INTERRUPTED: Final = "[Request interrupted by user"
-_REJECTED: Final = "User rejected tool use"
-# What the user said when refusing a call stands in its result, with a note of the program behind it.
-_SAID: Final = "the user said:\n"
-_NOTE: Final = "\n\nNote: "
 _ABOUT_AGENT: Final = ".meta.json"
-_STREAMED: Final = ("system", "user", "assistant", "result")
-_OTHER_RECORDS: Final = ("summary", "system", "progress", "attachment", "queue-operation", "file-history-snapshot")
 
 
 def _recognises(document: Document) -> bool:
@@ -49,10 +40,11 @@ def _recognises(document: Document) -> bool:
         return True
     if {"sessionId", "uuid", "message", "type"} <= keys:
         return True
-    if "session_id" in keys and kind in _STREAMED:
+    if "session_id" in keys and kind in ("system", "user", "assistant", "result"):
         return bool({"message", "subtype"} & keys)
     # A transcript may hold nothing but records that are no messages.
-    return kind in _OTHER_RECORDS and not document.is_list and bool(keys & {"sessionId", "leafUuid", "messageId"})
+    others = ("summary", "system", "progress", "attachment", "queue-operation", "file-history-snapshot")
+    return kind in others and not document.is_list and bool(keys & {"sessionId", "leafUuid", "messageId"})
 
 
 class _Transcript:
@@ -94,7 +86,7 @@ class _Transcript:
         session.folder = session.folder or text_at(record, "cwd")
         if record["type"] == "user":
             _take_user(record, message.get("content"), session)
-        elif message.get("model") != _SYNTHETIC:  # "API Error: …", which no model said
+        elif message.get("model") != "<synthetic>":  # "API Error: …", which no model said
             session.model = session.model or text_at(message, "model")
             _take_response(message, text_at(message, "id") or uuid, record, session)
 
@@ -111,7 +103,7 @@ class _Transcript:
 
     def _known(self, key: str, id: str, agent: str = "") -> CodingSession:
         if key not in self._by_key:
-            self._by_key[key] = CodingSession(id=id, agent=agent)
+            self._by_key[key] = CodingSession(id, agent)
             self.sessions.append(self._by_key[key])
         return self._by_key[key]
 
@@ -153,7 +145,7 @@ def _take_user(record: Object, content: Any, session: CodingSession) -> None:
         else:
             others.append(block)
     text = plain_text(others if is_list(content) else content)
-    if text.lstrip().startswith(_INTERRUPTED):
+    if text.lstrip().startswith("[Request interrupted by user"):
         for id, result in list(session.results.items()):
             if result is None:
                 session.answer(id, None, refused=True)
@@ -177,7 +169,7 @@ def user_text(text: str) -> str:
 
 def without_reminders(text: str) -> str:
     """A text without what Claude Code reminds the model of."""
-    return _REMINDER.sub("", text)
+    return re.sub(r"(?s)<(system-reminder|ide_\w+)>.*?</\1>\s*", "", text)
 
 
 def _take_result(record: Object, block: Object, session: CodingSession) -> str:
@@ -190,18 +182,17 @@ def _take_result(record: Object, block: Object, session: CodingSession) -> str:
     error = bool(block.get("is_error"))
     outcome = record.get("toolUseResult")
     interrupted = is_object(outcome) and outcome.get("interrupted") is True
-    refused = interrupted or bool(record.get("toolDenialKind")) or outcome == _REJECTED
+    refused = interrupted or bool(record.get("toolDenialKind")) or outcome == "User rejected tool use"
     session.answer(id, text, error=error, refused=refused)
     if refused or (error and is_refusal(text)):
-        return text.partition(_SAID)[2].partition(_NOTE)[0].strip()
+        # What the user said then stands in the result, with a note of the program behind it.
+        return text.partition("the user said:\n")[2].partition("\n\nNote: ")[0].strip()
     return ""
 
 
 def _blocks(content: Any) -> Objects:
     """The typed parts of a message; none of a plain text."""
-    if not is_list(content):
-        return []
-    return [part for part in content if is_object(part)]
+    return list(filter(is_object, content)) if is_list(content) else []
 
 
 def _take_response(message: Object, response: str, record: Object, session: CodingSession) -> None:

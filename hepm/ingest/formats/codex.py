@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -23,16 +22,13 @@ CODEX: Final = "codex"
 
 # The first messages of the user hold what the program says of the machine and the repository.
 _CONTEXT: Final = ("<environment_context>", "<user_instructions>", "<permissions", "# AGENTS.md instructions", "<skill")
-_EXIT_CODE: Final = re.compile(r"^(?:Exit code:|Process exited with code) *(-?\d+)", re.MULTILINE)
-_OUTPUT: Final = re.compile(r"^Output:\n", re.MULTILINE)
-_KINDS: Final = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 
 
 def _is_rollout(document: Document) -> bool:
-    return {"type", "payload", "timestamp"} <= document.keys and value_at(document.first, "type") in _KINDS
+    kinds = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+    return {"type", "payload", "timestamp"} <= document.keys and value_at(document.first, "type") in kinds
 
 
-@dataclass(slots=True)
 class _Rollout:
     """A rollout as it is read: items of the Responses API, and what events say of the calls in them.
 
@@ -41,11 +37,12 @@ class _Rollout:
         declined: Ids of calls that events say were refused.
     """
 
-    session: CodingSession = field(default_factory=CodingSession)
-    begun_at: float = 0.0
-    items: Objects = field(default_factory=Objects)
-    open_calls: dict[str, str] = field(default_factory=dict[str, str])
-    declined: set[str] = field(default_factory=set[str])
+    def __init__(self) -> None:
+        self.session = CodingSession()
+        self.begun_at = 0.0
+        self.items: Objects = []
+        self.open_calls: dict[str, str] = {}
+        self.declined: set[str] = set()
 
     def begin(self, meta: Object) -> bool:
         """Take the description of a session; False if it is another session's.
@@ -116,18 +113,18 @@ def _read_rollout(document: Document) -> Items:
 
 
 def _take(record: Object, rollouts: list[_Rollout]) -> None:
-    kind = record.get("type")
+    kind, time = record.get("type"), record.get("timestamp")
     payload = object_at(record, "payload")
     if kind == "session_meta" and not rollouts[-1].begin(payload):
         rollouts.append(_Rollout())
         rollouts[-1].begin(payload)
     rollout = rollouts[-1]
     session = rollout.session
-    session.ended_at = unix_time(record.get("timestamp")) or session.ended_at
+    session.ended_at = unix_time(time) or session.ended_at
     if kind == "turn_context":
         session.model = session.model or text_at(payload, "model")
     elif kind == "response_item":
-        rollout.add(payload, record.get("timestamp"))
+        rollout.add(payload, time)
     elif kind == "event_msg":
         rollout.note(payload)
 
@@ -149,10 +146,10 @@ def _item(payload: Object) -> Object:
         output = plain_text(parsed["output"])
     else:
         # "Exit code: 1\nWall time: 0.2 seconds\nOutput:\n…"
-        match = _EXIT_CODE.search(output[:200])
+        match = re.search(r"(?m)^(?:Exit code:|Process exited with code) *(-?\d+)", output[:200])
         if match:
             code = int(match[1])
-            output = _OUTPUT.split(output, maxsplit=1)[-1]
+            output = re.split(r"(?m)^Output:\n", output, maxsplit=1)[-1]
     item = {**payload, "output": output}
     if type(code) is int:
         item["is_error"] = code != 0

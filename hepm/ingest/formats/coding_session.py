@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from hepm.ingest.fields import Objects, list_at, unix_time, value_at
 from hepm.ingest.formats.document import RunOrigin
@@ -12,10 +11,7 @@ from hepm.ingest.joining import mark_key
 from hepm.ingest.records import PROJECT, filled
 from hepm.types import Object, Outcome, Trajectory, TurnMark
 
-_LATER_S: Final = 1e-5
 
-
-@dataclass(slots=True)
 class CodingSession:
     """One session as it is read: a transcript may hold its sub-agents, too.
 
@@ -26,15 +22,15 @@ class CodingSession:
         seen: What was taken: a copy of it counts once.
     """
 
-    id: str = ""
-    agent: str = ""
-    messages: Objects = field(default_factory=Objects)
-    results: dict[str, Object | None] = field(default_factory=dict[str, Object | None])
-    seen: set[object] = field(default_factory=set[object])
-    model: str = ""
-    folder: str = ""
-    ended_at: float | None = None
-    at: float = 0.0
+    def __init__(self, id: str = "", agent: str = "") -> None:
+        self.id = id
+        self.agent = agent
+        self.messages: Objects = []
+        self.results: dict[str, Object | None] = {}
+        self.seen: set[object] = set()
+        self.model = self.folder = ""
+        self.ended_at: float | None = None
+        self._at = 0.0
 
     def say(self, role: str, text: str, mark: TurnMark | None, **about: Any) -> None:
         """Take a message; calls beside it as `tool_calls`, and the `response` that it is a part of."""
@@ -50,12 +46,12 @@ class CodingSession:
         """The mark of a turn by its time, by which files of one session are joined; None while no time is known."""
         # A file keeps its order, also where times are equal, missing or step back.
         at = unix_time(time)
-        self.at = max(at or 0.0, self.at + _LATER_S)
+        self._at = max(at or 0.0, self._at + 1e-5)
         if at is not None:
             self.ended_at = max(at, self.ended_at or at)
         if self.ended_at is None:
             return None
-        return TurnMark(self.at, "session", (mark_key(key),))
+        return TurnMark(self._at, "session", (mark_key(key),))
 
     def run(self, agent: str, origin: RunOrigin, tags: dict[str, str], _: Object) -> Trajectory:
         """The run; its environment is the agent's name, its tag "project" the folder it worked in."""
@@ -87,9 +83,9 @@ def with_whole_responses(messages: Objects) -> Objects:
                 known.add(str(call_id))
         response = str(message.get("response") or id(message))
         if response in begun:
-            begun[response]["tool_calls"] += calls
-            texts = (begun[response]["content"], message.get("content"))
-            begun[response]["content"] = "\n".join(filter(None, texts))
+            before = begun[response]
+            before["tool_calls"] += calls
+            before["content"] = "\n".join(filter(None, (before["content"], message.get("content"))))
         elif calls or message.get("content"):
             begun[response] = {**message, "tool_calls": calls}
             whole.append(begun[response])

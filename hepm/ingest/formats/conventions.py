@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hepm.ingest.fields import (
@@ -39,77 +40,63 @@ Kind: TypeAlias = Literal["model", "tool", "other"]
 _KIND_NAMES: Final = (
     "openinference.span.kind", "gen_ai.operation.name", "ai.operationId", "traceloop.span.kind", "llm.request.type",
 )  # fmt: skip
-"""Attributes that say what a span is of, surest first; a value that is not in `_KINDS` is neither."""
-_KINDS: Final[dict[str, Kind]] = {
-    **dict.fromkeys(("TOOL", "EXECUTE_TOOL", "AI.TOOLCALL"), "tool"),
-    **dict.fromkeys(("LLM", "CHAT", "COMPLETION", "TEXT_COMPLETION", "GENERATE_CONTENT"), "model"),
-    **dict.fromkeys(("AI.GENERATETEXT.DOGENERATE", "AI.STREAMTEXT.DOSTREAM"), "model"),
-    **dict.fromkeys(("AI.GENERATEOBJECT.DOGENERATE", "AI.STREAMOBJECT.DOSTREAM"), "model"),
-}
-_TOOL_NAMES: Final = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
+"""Attributes that say what a span is of, surest first; a value that is in neither of the next two is of neither."""
+_TOOL_KINDS: Final = ("TOOL", "EXECUTE_TOOL", "AI.TOOLCALL")
+_MODEL_KINDS: Final = (
+    "LLM", "CHAT", "COMPLETION", "TEXT_COMPLETION", "GENERATE_CONTENT", "AI.GENERATETEXT.DOGENERATE",
+    "AI.STREAMTEXT.DOSTREAM", "AI.GENERATEOBJECT.DOGENERATE", "AI.STREAMOBJECT.DOSTREAM",
+)  # fmt: skip
+
+# Names of attributes, of which the first one counts that is there. Those that end in a dot begin the names of parts, an
+# attribute each.
+_TOOL_NAMES: Final = "gen_ai.tool.name|tool.name|ai.toolCall.name"
 _ARGUMENTS: Final = (
-    "gen_ai.tool.call.arguments", "tool_call.function.arguments", "tool.parameters", "ai.toolCall.args",
-    "ai.toolCall.input", "tool_arguments", "gcp.vertex.agent.tool_call_args", "traceloop.entity.input", "input.value",
-)  # fmt: skip
+    "gen_ai.tool.call.arguments|tool_call.function.arguments|tool.parameters|ai.toolCall.args|ai.toolCall.input|"
+    "tool_arguments|gcp.vertex.agent.tool_call_args|traceloop.entity.input|input.value"
+)
 _RESULTS: Final = (
-    "gen_ai.tool.call.result", "ai.toolCall.result", "ai.toolCall.output", "tool_response",
-    "gcp.vertex.agent.tool_response", "traceloop.entity.output", "output.value",
-)  # fmt: skip
-_CALL_IDS: Final = ("gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id", "tool.id")
+    "gen_ai.tool.call.result|ai.toolCall.result|ai.toolCall.output|tool_response|gcp.vertex.agent.tool_response|"
+    "traceloop.entity.output|output.value"
+)
+_CALL_IDS: Final = "gen_ai.tool.call.id|tool_call.id|ai.toolCall.id|tool.id"
+_GIVEN_TO_MODELS: Final = "gen_ai.input.messages|llm.input_messages.|gen_ai.prompt.|gen_ai.prompt|ai.prompt.messages"
 _GIVEN: Final = (
-    "gen_ai.input.messages", "llm.input_messages.", "gen_ai.prompt.", "gen_ai.prompt", "ai.prompt.messages",
-    "ai.prompt", "events", "all_messages_events", "pydantic_ai.all_messages", "gcp.vertex.agent.llm_request",
-    "traceloop.entity.input", "input.value",
-)  # fmt: skip
+    f"{_GIVEN_TO_MODELS}|ai.prompt|events|all_messages_events|pydantic_ai.all_messages|gcp.vertex.agent.llm_request|"
+    "traceloop.entity.input|input.value"
+)
+_ANSWERS_OF_MODELS: Final = "gen_ai.output.messages|llm.output_messages.|gen_ai.completion.|gen_ai.completion"
 _ANSWERS: Final = (
-    "gen_ai.output.messages", "llm.output_messages.", "gen_ai.completion.", "gen_ai.completion", "ai.response.",
-    "ai.result.", "gcp.vertex.agent.llm_response", "final_result", "traceloop.entity.output", "output.value",
-)  # fmt: skip
-"""What a model, or an agent, read and wrote. Names that end in a dot begin those of its parts, an attribute each."""
-_OF_MODELS: Final = frozenset((*_GIVEN[:5], *_ANSWERS[:4], "gcp.vertex.agent.llm_request"))
-_TOOLS: Final = ("gen_ai.tool.definitions", "llm.tools.", "llm.request.functions.", "ai.prompt.tools")
+    f"{_ANSWERS_OF_MODELS}|ai.response.|ai.result.|gcp.vertex.agent.llm_response|final_result|traceloop.entity.output|"
+    "output.value"
+)
+"""What a model, or an agent, read and wrote."""
+_TOOLS: Final = "gen_ai.tool.definitions|llm.tools.|llm.request.functions.|ai.prompt.tools"
 _SESSIONS: Final = (
-    "gen_ai.conversation.id", "session.id", "ai.telemetry.metadata.sessionId", "gcp.vertex.agent.session_id",
-    "traceloop.association.properties.session_id", "traceloop.association.properties.thread_id", "langfuse.session.id",
-)  # fmt: skip
+    "gen_ai.conversation.id|session.id|ai.telemetry.metadata.sessionId|gcp.vertex.agent.session_id|"
+    "traceloop.association.properties.session_id|traceloop.association.properties.thread_id|langfuse.session.id"
+)
+_MODELS: Final = "gen_ai.response.model|gen_ai.request.model|llm.model_name|ai.model.id"
 _USERS: Final = (
-    "user.id", "enduser.id", "ai.telemetry.metadata.userId", "traceloop.association.properties.user_id",
-    "langfuse.user.id",
-)  # fmt: skip
-_MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id")
-_AGENTS: Final = ("gen_ai.agent.name", "agent.name", "agent_name")
-_EVALUATIONS: Final = ("gen_ai.evaluation", "annotation")
-_CANCELLED: Final = re.compile(r"Cancell?ed|Abort|Interrupt|Refused|Rejected|Denied")
-_RUNNING: Final = re.compile(r"^(execute_tool|running tools?:|tool) (?=\S)")
-"""What tracers put before a tool's name."""
-_WRAPPERS: Final = frozenset({"inputs", "outputs", "output", "kwargs", "input_str", "args", "tags", "metadata", "name"})
-_NO_SERVICE: Final = "unknown_service"
-_READ_AS_PYTHON: Final = 100_000  # characters
-
-
+    "user.id|enduser.id|ai.telemetry.metadata.userId|traceloop.association.properties.user_id|langfuse.user.id"
+)
 _VALUES: Final = {"string": str, "int": int, "double": float, "bool": bool, "bytes": str}
-_LONGEST_NAME: Final = 200  # characters of an attribute's name that is put together
 
 
 def attributes_of(given: Any) -> Object:
     """The attributes of a span or a resource by name, of an object or a list of pairs."""
     given = parsed_json(given)
-    by_name: Object = {}
     if is_object(given):
-        _add_nested(by_name, "", given)
-        return by_name
-    for pair in as_list(given or [], "'attributes'"):
-        attribute = as_object(pair, "an attribute")
-        by_name[text_at(attribute, "key")] = otlp_value(attribute.get("value"))
-    return by_name
+        return dict(_nested("", given))
+    pairs = (as_object(pair, "an attribute") for pair in as_list(given or [], "'attributes'"))
+    return {text_at(pair, "key"): otlp_value(pair.get("value")) for pair in pairs}
 
 
-def _add_nested(by_name: Object, prefix: str, given: Object) -> None:
-    """Take attributes, also by the whole names that some stores take apart: {"llm": {"model_name": …}}."""
+def _nested(prefix: str, given: Object) -> Iterator[tuple[str, Any]]:
+    """Attributes, also by the whole names that some stores take apart: {"llm": {"model_name": …}}."""
     for key, value in given.items():
-        by_name[prefix + key] = value
-        if is_object(value) and len(prefix) + len(key) < _LONGEST_NAME:
-            _add_nested(by_name, f"{prefix}{key}.", value)
+        yield prefix + key, value
+        if is_object(value) and len(prefix) + len(key) < 200:  # characters of a name that is put together
+            yield from _nested(f"{prefix}{key}.", value)
 
 
 def otlp_value(value: Any) -> Any:
@@ -128,33 +115,40 @@ def otlp_value(value: Any) -> Any:
     return None
 
 
-def _read_events(span: TraceSpan, about: Object, events: Iterable[tuple[str, Object]]) -> Objects:
-    """The messages in events; evaluations go to the span, and what an exception says to its attributes."""
-    messages: Objects = []
+def _read_events(span: TraceSpan, about: Object, events: Iterable[tuple[str, Object]]) -> tuple[Objects, Objects]:
+    """What events say a model read and answered; evaluations go to the span, exceptions to its attributes."""
+    given: Objects = []
+    answer: Objects = []
     for name, event in events:
         if name.startswith("gen_ai.evaluation"):
             span.scores += _scores(event)
         elif name == "exception":
             about |= {**event, **about}
         elif name.startswith("gen_ai."):
-            messages += event_messages(name, event)
-    return messages
+            more_given, more_answer = event_messages(name, event)
+            given += more_given
+            answer += more_answer
+    return given, answer
 
 
 def _kind_of(span: TraceSpan, about: Object) -> Kind:
     for key in _KIND_NAMES:
         if about.get(key):
-            return _KINDS.get(str(about[key]).upper(), "other")
-    if _text(about, *_TOOL_NAMES[:3], *_CALL_IDS):
+            kind = str(about[key]).upper()
+            if kind in _TOOL_KINDS:
+                return "tool"
+            return "model" if kind in _MODEL_KINDS else "other"
+    if _text(about, f"{_TOOL_NAMES}|{_CALL_IDS}"):
         return "tool"
-    if span.parent.strip("0") and _first(about, _OF_MODELS) is not None:
-        return "model"
-    return "other"
+    of_models = f"{_GIVEN_TO_MODELS}|{_ANSWERS_OF_MODELS}|gcp.vertex.agent.llm_request"
+    return "model" if span.parent.strip("0") and _first(about, of_models) is not None else "other"
 
 
 def _read_tool(span: TraceSpan, about: Object) -> None:
-    span.name = _text(about, *_TOOL_NAMES) or _RUNNING.sub("", span.name, count=1)
-    span.call_id = _text(about, *_CALL_IDS)
+    # Without what tracers put before a tool's name.
+    name = re.sub(r"^(execute_tool|running tools?:|tool) (?=\S)", "", span.name)
+    span.name = _text(about, f"{_TOOL_NAMES}|traceloop.entity.name") or name
+    span.call_id = _text(about, _CALL_IDS)
     span.arguments = _arguments(_first(about, _ARGUMENTS))
     result = _unwrapped(parsed_json(_first(about, _RESULTS)))
     span.result = None if result is None else as_text(result)
@@ -165,65 +159,55 @@ def _read_tool(span: TraceSpan, about: Object) -> None:
         span.result = plain_text(inner.get("content"))
         if inner.get("status") == "error":
             span.error = True
-    cause = _text(about, "error.type", "exception.type")
+    cause = _text(about, "error.type|exception.type")
     if cause and span.error is not False:
         span.error = True
-        span.refused = _CANCELLED.search(cause) is not None
+        span.refused = re.search("Cancell?ed|Abort|Interrupt|Refused|Rejected|Denied", cause) is not None
     if span.error and not span.result:
-        span.result = _text(about, "exception.message", "error.message") or None
+        span.result = _text(about, "exception.message|error.message") or None
 
 
-def _read_messages(span: TraceSpan, about: Object, messages: Objects) -> None:
-    system = parsed_json(_first(about, ("gen_ai.system_instructions", "system_instructions")))
+def _read_messages(span: TraceSpan, about: Object, logged: tuple[Objects, Objects]) -> None:
+    """Take what a model read and answered from its attributes, else from what was `logged`."""
+    system = parsed_json(_first(about, "gen_ai.system_instructions|system_instructions"))
     if is_list(system):
         system = {"role": "system", "parts": system}
-    given = messages_in(_first(about, _GIVEN), "user")
-    answer = messages_in(_first(about, _ANSWERS), "assistant")
-    if messages:
-        given = given or [message for message in messages if message.get("choice") is None]
-        answer = answer or [message for message in messages if message.get("choice")]
+    given = messages_in(_first(about, _GIVEN), "user") or logged[0]
     span.given = messages_in(system, "system") + given
-    span.answer = answer
-    for name in _TOOLS:
+    span.answer = messages_in(_first(about, _ANSWERS), "assistant") or logged[1]
+    for name in _TOOLS.split("|"):
         for tool in map(parsed_json, _listed(about, name)):
             if is_object(tool):
                 described = {key: parsed_json(value) for key, value in tool.items()}
                 span.tools.append(described.get("json_schema", tool))
 
 
-def event_messages(name: str, event: Object) -> Objects:
-    """The messages in an event, or a record of a log, of the GenAI conventions."""
+def event_messages(name: str, event: Object) -> tuple[Objects, Objects]:
+    """What a model read and answered, by an event or a record of a log of the GenAI conventions."""
     body = {**event, "tool_calls": parsed_json(event.get("tool_calls"))}
     role = name.removeprefix("gen_ai.").removesuffix(".message")
-    found: Objects = []
     if name == "gen_ai.choice":
         message = parsed_json(body.get("message", body))
         if not is_object(message):
             message = {"content": result_text(message)}
-        found = messages_in(
-            _with_parts({"role": "assistant", "tool_calls": body["tool_calls"], **message}), "assistant"
-        )
-        found = [{**message, "choice": True} for message in found]
-    elif name.endswith(".message"):
+        answer = {"role": "assistant", "tool_calls": body["tool_calls"], **message}
+        return [], messages_in(_with_parts(answer), "assistant")
+    if name.endswith(".message"):
         message = {"role": role, "tool_call_id": body.get("id"), **body}
         if role != "tool":  # whose results may be lists of anything
             message = _with_parts(message)
-        found = messages_in(message, role)
-    else:
-        span = TraceSpan("", "", name=name)
-        _read_messages(span, event, [])
-        found = [*span.given, *[{**message, "choice": True} for message in span.answer]]
-    return found
+        return messages_in(message, role), []
+    span = TraceSpan("", "", name=name)
+    _read_messages(span, event, ([], []))
+    return span.given, span.answer
 
 
-def _scores(about: Object) -> list[Score]:
-    scores: list[Score] = []
-    for prefix in _EVALUATIONS:
-        value = _first(about, (f"{prefix}.score.value", f"{prefix}.score"))
-        label = _first(about, (f"{prefix}.score.label", f"{prefix}.label"))
+def _scores(about: Object) -> Iterator[Score]:
+    for prefix in ("gen_ai.evaluation", "annotation"):
+        value = _first(about, f"{prefix}.score.value|{prefix}.score")
+        label = _first(about, f"{prefix}.score.label|{prefix}.label")
         if isinstance(value, int | float) or isinstance(label, str):
-            scores.append((_text(about, f"{prefix}.name") or "score", value, label))
-    return scores
+            yield _text(about, f"{prefix}.name") or "score", value, label
 
 
 def _value(about: Object, name: str) -> Any:
@@ -254,7 +238,8 @@ def _value(about: Object, name: str) -> Any:
 def _with_parts(message: Object) -> Object:
     """A message whose content is a list of parts that it holds as text."""
     content = message.get("contents") or parsed_json(message.get("content"))
-    if not is_list(content) or not all(map(_is_part, content)):
+    keys = {"type", "text", "toolUse", "toolResult"}
+    if not is_list(content) or not all(is_object(part) and keys & part.keys() for part in content):
         return message
     return {**message, "content": content}
 
@@ -272,10 +257,6 @@ def _with_lists(value: Any) -> Any:
     return {key: _with_lists(inner) for key, inner in value.items()}
 
 
-def _is_part(value: Any) -> bool:
-    return is_object(value) and not {"type", "text", "toolUse", "toolResult"}.isdisjoint(value)
-
-
 def _vercel_answer(answer: Object) -> Any:
     parts: Objects = [{**call, "type": "tool-call"} for call in _listed(answer, "toolCalls") if is_object(call)]
     text = answer.get("text", answer.get("object"))
@@ -284,16 +265,15 @@ def _vercel_answer(answer: Object) -> Any:
     return {"role": "assistant", "parts": parts} if parts else None
 
 
-def _first(about: Object, names: Iterable[str]) -> Any:
-    """The first value among the attributes that is not null."""
-    values = (_value(about, name) for name in names)
+def _first(about: Object, names: str) -> Any:
+    """The first value among the attributes "a|b" that is not null."""
+    values = (_value(about, name) for name in names.split("|"))
     return next((value for value in values if value is not None), None)
 
 
-def _text(about: Object, *names: str) -> str:
-    """The first text among the attributes; "" without one."""
-    values = map(about.get, names)
-    return next((value for value in values if isinstance(value, str) and value), "")
+def _text(about: Object, names: str) -> str:
+    """The first text among the attributes "a|b"; "" without one."""
+    return next((value for value in map(about.get, names.split("|")) if isinstance(value, str) and value), "")
 
 
 def _listed(about: Object, name: str) -> list[Any]:
@@ -303,7 +283,7 @@ def _listed(about: Object, name: str) -> list[Any]:
 
 def _arguments(value: Any) -> Any:
     value = _unwrapped(parsed_json(value))
-    if isinstance(value, str) and value[:1] == "{" and len(value) < _READ_AS_PYTHON:
+    if isinstance(value, str) and value[:1] == "{" and len(value) < 100_000:
         try:
             return ast.literal_eval(value)  # LangChain's tracers write a dictionary as Python does
         except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -313,7 +293,8 @@ def _arguments(value: Any) -> Any:
 
 def _unwrapped(value: Any) -> Any:
     """What OpenLLMetry puts beside facts of its own: {"inputs": {…}, "tags": […]}."""
-    if is_object(value) and value.keys() <= _WRAPPERS:
+    keys = {"inputs", "outputs", "output", "kwargs", "input_str", "args", "tags", "metadata", "name"}
+    if is_object(value) and value.keys() <= keys:
         inner = value_at(value, "inputs|outputs|output|kwargs|input_str")
         if inner is not None:
             return parsed_json(inner)
@@ -329,7 +310,7 @@ def messages_in(value: Any, role: str) -> Objects:
     messages: Objects = []
     if any("event.name" in item for item in items):  # pydantic-ai's
         for item in items:
-            messages += event_messages(str(item.get("event.name")), item)
+            messages += chain.from_iterable(event_messages(str(item.get("event.name")), item))
         return messages
     with counting_unread() as left_out:
         try:
@@ -410,14 +391,14 @@ class SpanLayout(NamedTuple):
         elif span.kind == "model" or not span.parent.strip("0"):  # a root's parent is empty, or zeros
             _read_messages(span, about, messages)
         service = text_at(record, self.service) or _text(resource or {}, "service.name")
-        if service == "default" or service.startswith(_NO_SERVICE):  # what tracers write where none is set
+        if service == "default" or service.startswith("unknown_service"):  # what tracers write where none is set
             service = ""
-        span.session = span.session or _text(about, *_SESSIONS)
+        span.session = span.session or _text(about, _SESSIONS)
         span.about = {
             "environment": service,
-            "user": _text(about, *_USERS),
-            "model": _text(about, *_MODELS) if span.kind == "model" else "",
-            "agent": span.name if kind.lower() == "agent" else _text(about, *_AGENTS),
+            "user": _text(about, _USERS),
+            "model": _text(about, _MODELS) if span.kind == "model" else "",
+            "agent": span.name if kind.lower() == "agent" else _text(about, "gen_ai.agent.name|agent.name|agent_name"),
         }
         return span
 

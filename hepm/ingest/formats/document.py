@@ -9,7 +9,6 @@ import codecs
 import io
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import IO, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest.fields import as_object, is_list, is_object, kind_of, value_at
-from hepm.ingest.files import STREAM_ERRORS, SourceFile, printable, read_some
+from hepm.ingest.files import STREAM_ERRORS, SourceFile, read_some
 from hepm.ingest.records import (
     DECODER,
     HASHED,
@@ -39,13 +38,6 @@ HEAD: Final = 16 << 20
 LOOKED_AT: Final = 100
 """Number of records that a file is recognised by: its first ones may be a header or a note."""
 
-# Bytes that are read at a time.
-_CHUNK: Final = 1 << 18
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
-_WRAPPERS: Final = (
-    "data", "items", "results", "runs", "records", "rows", "logs", "traces", "sessions", "trajectories", "entries",
-)  # fmt: skip
-"""Keys under which APIs and exports list what a bare list would hold, too."""
 
 Build: TypeAlias = Callable[[Object], Trajectory]
 Built = TypeVar("Built")
@@ -94,9 +86,9 @@ class RunOrigin:
 
     def built(self, number: int | str | None, value: Any, build: Callable[[Object], Built]) -> Built | Rejection:
         """What `build` makes of one record, or why it cannot."""
-        if isinstance(value, RecordError):
-            return self.rejected(number, str(value))
         try:
+            if isinstance(value, RecordError):
+                raise value
             try:
                 return build(as_object(value, "the record"))
             except UnicodeEncodeError:  # half a surrogate pair; hardly any record has one, so none is searched before
@@ -117,6 +109,8 @@ class Document(RunOrigin):
         keys: Keys of its outermost object, or of the first record in its list or lines, or of that one's first element.
         is_list: Whether it is one JSON list.
         is_lines: Whether it is JSON lines.
+        records: Each line, element of the outermost list, or the one object, with its number; a RecordError for what
+            cannot be decoded.
         sample: The first records that can be decoded.
         first: The first record. It and `keys` are of a later record if `reader_among` found a reader there.
     Raises:
@@ -132,19 +126,17 @@ class Document(RunOrigin):
         source: SourceFile | None = None,
     ) -> None:
         super().__init__(name, options)
-        self.path = PurePosixPath()
+        self.path = source.path if source else PurePosixPath()
         self.keys: Set[str] = frozenset()
-        self.is_list = False
-        self.is_lines = False
+        self.is_list = self.is_lines = False
         self.first: Any = None
         self._source = source
         self._value: Any = None
-        self._records: Iterator[tuple[int, Any]] = iter(())
+        self.records: Iterator[tuple[int, Any]] = iter(())
         self.sample: list[Any] = []
         if source is None:
             self._take_value(value)
         else:
-            self.path = source.path
             self._open(source.stream)
 
     def _open(self, stream: IO[bytes]) -> None:
@@ -162,12 +154,12 @@ class Document(RunOrigin):
         lines = [line for line in io.BytesIO(head) if not line.isspace() and (is_whole or line[-1:] == b"\n")]
         decoded = map(_decoded_line, lines[:LOOKED_AT])
         self.sample = [value for value in decoded if not isinstance(value, RecordError)]
-        found: list[Any] = [value for value in self.sample[:3] if isinstance(value, dict | list)]
-        if found:
-            self._records = _line_records(head, stream, reason)
-            self.is_lines = True
-            self._notice(found[0])
-            return
+        for value in self.sample[:3]:
+            if isinstance(value, dict | list):
+                self.records = _line_records(head, stream, reason)
+                self.is_lines = True
+                self._notice(value)
+                return
         if not is_whole and not reason:
             rest, reason = read_some(stream, 4 * RECORD_LIMIT - HEAD)
             head += rest
@@ -181,17 +173,20 @@ class Document(RunOrigin):
         self.is_list = is_list(value)
         self._value = value
         records = value if is_list(value) else [value]
-        self._records = iter(enumerate(records, 1))
+        self.records = iter(enumerate(records, 1))
         self.sample = records[:LOOKED_AT]
         self._notice(next(iter(records), value))
 
     @property
     def file_name(self) -> str:
         """Last part of the path; "" if it is no file."""
-        return printable(self.path.name)
+        return without_surrogates(self.path.name)
 
     def reader_among(self, readers: Sequence[Reader]) -> Reader | None:
-        """The first one that recognises the first record, or else one of the `LOOKED_AT` first ones; None for none."""
+        """The first one that recognises the first record, or else one of the `LOOKED_AT` first ones; None for none.
+
+        If none does, what its one object lists under a usual key becomes its records, and is looked at.
+        """
         keys, first = self.keys, self.first
         for record in (first, *self.sample):
             self._notice(record)
@@ -199,11 +194,14 @@ class Document(RunOrigin):
                 if reader.recognises(self):
                     return reader
         self.keys, self.first = keys, first
+        # APIs and exports list there what a bare list would hold, too.
+        usual = "data items results runs records rows logs traces sessions trajectories entries"
+        for key in usual.split():
+            listed = value_at(self._value, key)
+            if is_list(listed) and listed and is_object(listed[0]):
+                self._take_value(listed)
+                return self.reader_among(readers)
         return None
-
-    def records(self) -> Iterator[tuple[int, Any]]:
-        """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
-        return self._records
 
     def content_beside(self, path: str) -> bytes:
         """Content of a file beside this one, by its path from this one's folder; b"" if it cannot be read."""
@@ -217,18 +215,9 @@ class Document(RunOrigin):
             return {}
         return value if is_object(value) else {}
 
-    def unwrap(self) -> bool:
-        """Whether its one object lists records under a usual key: then they are its records from now on."""
-        for key in _WRAPPERS:
-            listed = value_at(self._value, key)
-            if is_list(listed) and listed and is_object(listed[0]):
-                self._take_value(listed)
-                return True
-        return False
-
     def each(self, build: Callable[[Object], Built]) -> Iterator[Built | Rejection]:
         """What `build` makes of every record."""
-        for number, value in self.records():
+        for number, value in self.records:
             yield self.built(number, value, build)
 
     def take(self, add: Callable[[Object], None]) -> Iterator[Rejection]:
@@ -244,16 +233,13 @@ class Document(RunOrigin):
         under "file".
         """
         alone: list[Any] = []
-        for number, value in self.records():
+        groups: dict[str, list[Any]] = {}
+        for number, value in self.records:
             if is_message(value):
                 alone.append(value)
-            elif is_list(value):
-                yield self.built(number, {"messages": value}, build)
+                groups.setdefault(group_of(value), []).append(value)
             else:
-                yield self.built(number, value, build)
-        groups: dict[str, list[Any]] = {}
-        for message in alone:
-            groups.setdefault(group_of(message), []).append(message)
+                yield self.built(number, {"messages": value} if is_list(value) else value, build)
         for group, messages in groups.items():
             yield self.built(group or 1, {"messages": messages, "group": group, "file": alone}, build)
 
@@ -303,7 +289,7 @@ def _line_records(head: bytes, stream: IO[bytes], reason: str) -> Iterator[tuple
             if len(line) > RECORD_LIMIT and line[-1:] != b"\n":
                 yield number, RecordError(f"it is longer than {RECORD_LIMIT:,} bytes, the limit for one record")
                 while line and line[-1:] != b"\n":
-                    line = first.readline(_CHUNK) or stream.readline(_CHUNK)
+                    line = first.readline(1 << 18) or stream.readline(1 << 18)
                 continue
         except STREAM_ERRORS as error:
             reason = f"the file is damaged: {error}"
@@ -337,8 +323,8 @@ def _values_of(content: bytes, reason: str) -> list[Any]:
         while position < len(text):
             value, position = DECODER.raw_decode(text, position)
             values.append(value)
-            space = _SPACE.match(text, position)
-            position = space.end() if space else position
+            while position < len(text) and text[position] in " \t\n\r":
+                position += 1
     except (ValueError, RecursionError, MemoryError) as error:
         reason = why_undecoded(error)
         if isinstance(error, json.JSONDecodeError) and (

@@ -20,6 +20,7 @@ from hepm.ingest.formats.document import Document, Reader
 from hepm.ingest.formats.hepm import (
     VERSION,
     check_version,
+    encode,
     parse_stored,
     run_of_record,
     tool_of_record,
@@ -31,7 +32,6 @@ Content: TypeAlias = ToolRow | LessonRow | Reported | Exposure | Answer
 
 
 _parameters: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
-_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,11 @@ def exported_lines(store: Store, *, namespace: str) -> Iterator[str]:
 
 
 def _read(document: Document) -> Items:
-    for number, value in document.records():
-        kinds: list[str] = []
-        if is_object(value):
-            kinds = [key for key in _READ if key in value]
-        if not kinds:  # a run
+    for number, value in document.records:
+        kind = next((key for key in _READ if is_object(value) and key in value), "")
+        if not kind:  # a run
             yield document.built(number, value, run_of_record)  # which keeps the id and source it was stored with
             continue
-        kind = kinds[0]
         try:
             check_version(value)
             content = _READ[kind](as_object(value[kind], repr(kind)))
@@ -88,7 +85,7 @@ def _line(content: Content) -> str:
             values[key] = json.loads(values[key])
         # They are counted again from the runs.
         del values["calls"], values["errors"]
-    return _encode({"hepm": VERSION, _KEYS[type(content)]: values})
+    return encode({"hepm": VERSION, _KEYS[type(content)]: values})
 
 
 def _tool(record: Object) -> ToolRow:
@@ -127,11 +124,6 @@ _READ: Final[Mapping[str, Callable[[Object], Content]]] = {
     "showing": partial(_row, Exposure, ("run", "lesson")),
     "answer": partial(_row, Answer, ("key", "step")),
 }
-_KEYS: Final[Mapping[type, str]] = {
-    ToolRow: "tool",
-    Reported: "reported",
-    Exposure: "showing",
-    Answer: "answer",
-}
+_KEYS: Final = {ToolRow: "tool", Reported: "reported", Exposure: "showing", Answer: "answer"}
 
 READER: Final = Reader("hepm", lambda document: "hepm" in document.keys, _read)

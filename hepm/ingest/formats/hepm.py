@@ -33,16 +33,14 @@ VERSION: Final = 2
 In version 1 `success` was false also where a reward below 1 was all that was known; since 2 it is the given label.
 """
 
-_KNOWN_IF_EMPTY: Final = frozenset({"reward", "success", "ended_at", "result", "error", "latency_s"})
 _ROLES: Final[dict[object, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
-_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def run_of_record(record: Object) -> Trajectory:
     """The run of a decoded line, with the id and the source that it was stored with; else RecordError."""
     trajectory = _trajectory(record)
-    line = write_run(trajectory)
-    line.encode()  # half a surrogate pair shows here, and is replaced by the caller
+    write_run(trajectory).encode()  # half a surrogate pair shows here, and is replaced by the caller
     check_calls(trajectory.turns)
     return trajectory
 
@@ -57,13 +55,12 @@ def write_run(trajectory: Trajectory) -> str:
         **_given(trajectory, "ended_at", "tags", "source"),
     }
     if trajectory.tools:
-        tools = [{"name": tool.name} | _given(tool, "description", "parameters") for tool in trajectory.tools]
-        record["tools"] = tools
+        record["tools"] = [_given(tool, "name", "description", "parameters") for tool in trajectory.tools]
     record["turns"] = [_turn_record(turn) for turn in trajectory.turns]
     try:
-        return _encode(record)
+        return encode(record)
     except ValueError:  # NaN or infinity among the arguments of a run made by hand: JSON has no such numbers
-        return _encode(finite(record))
+        return encode(finite(record))
 
 
 def parse_run(line: str) -> Trajectory:
@@ -96,12 +93,9 @@ def _turn_record(turn: Turn) -> Object:
 
 def _given(owner: object, *keys: str) -> Object:
     """The attributes that have no default value; of some of them 0, false or "" is a value."""
-    given: Object = {}
-    for key in keys:
-        value = getattr(owner, key)
-        if value or (value is not None and key in _KNOWN_IF_EMPTY):
-            given[key] = value
-    return given
+    known_if_empty = ("reward", "success", "ended_at", "result", "error", "latency_s")
+    values = [(key, getattr(owner, key)) for key in keys]
+    return {key: value for key, value in values if value or (value is not None and key in known_if_empty)}
 
 
 def check_version(record: Object) -> int:
@@ -151,18 +145,26 @@ def _turn(record: Object) -> Turn:
     if not isinstance(role, str) or role not in _ROLES:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
     calls = tuple(map(_call, objects_at(record, "calls", "a call")))
-    recalled = texts_in(record.get("recalled"))
-    hinted = texts_in(record.get("hinted"))
     reward = number_at(record, "reward")
     hidden = flag_at(record, "hidden") is True
-    # By position, which is faster than by keywords: this runs for every turn of every stored run.
     mark = None
     if record.get("mark"):
         at, *texts = list_at(record, "mark")
         scope, *keys = texts_in(texts) or [""]
         mark = TurnMark(as_number(at, "the time of a mark"), scope, tuple(keys))
     read = string_at(record, "read")
-    return Turn(_ROLES[role], string_at(record, "text"), calls, reward, recalled, read, hidden, hinted, mark)
+    # By position, which is faster than by keywords: this runs for every turn of every stored run.
+    return Turn(
+        _ROLES[role],
+        string_at(record, "text"),
+        calls,
+        reward,
+        texts_in(record.get("recalled")),
+        read,
+        hidden,
+        texts_in(record.get("hinted")),
+        mark,
+    )
 
 
 def _call(record: Object) -> ToolCall:

@@ -15,7 +15,6 @@ from hepm.ingest.formats.spans import Spans, span_reader
 from hepm.ingest.records import RecordError
 from hepm.types import Object
 
-_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _OBSERVATION: Final = frozenset({"id", "trace_id", "type", "start_time"})
 _SCORE: Final = frozenset({"trace_id", "name", "value"})
 _LAYOUT: Final = SpanLayout(
@@ -38,7 +37,8 @@ _LAYOUT: Final = SpanLayout(
 
 def _snake(record: Object) -> Object:
     """The public API writes parentObservationId, the export to a bucket parent_observation_id."""
-    return {_CAPITAL.sub(lambda match: f"_{match[1].lower()}", key): value for key, value in record.items()}
+    capital = r"(?<=[a-z0-9])[A-Z]"
+    return {re.sub(capital, lambda match: f"_{match[0].lower()}", key): value for key, value in record.items()}
 
 
 def _add_langfuse(spans: Spans, record: Object) -> None:

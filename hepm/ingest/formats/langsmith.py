@@ -12,7 +12,6 @@ from hepm.ingest.formats.conventions import SpanLayout
 from hepm.ingest.formats.spans import Spans, span_reader
 from hepm.types import Object
 
-_ONE_VALUE: Final = ("input", "output", "result")
 _LAYOUT: Final = SpanLayout(
     trace="trace_id|id",
     parent="parent_run_id",
@@ -57,10 +56,8 @@ def _add_langsmith(spans: Spans, record: Object) -> None:
 
 def _only_value(value: Any) -> Any:
     """What is under the one key that tracers put around a value that is no object: {"output": "sunny"}."""
-    if is_object(value) and len(value) == 1:
-        [(key, inner)] = value.items()
-        if key in _ONE_VALUE:
-            return parsed_json(inner)
+    if is_object(value) and len(value) == 1 and value.keys() <= {"input", "output", "result"}:
+        return parsed_json(next(iter(value.values())))
     return value
 
 

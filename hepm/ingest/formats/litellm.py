@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from hepm.ingest.fields import Objects, first_time, is_list, parsed_json, text_at, value_at
 from hepm.ingest.formats.chat import read_record
@@ -34,35 +35,31 @@ def _read(document: Document) -> Items:
     """A run of each conversation, as its longest record holds it, under the id of its first."""
     runs: dict[int, tuple[int, Object]] = {}  # by a hash of the conversation to its end
     passed: set[int] = set()  # hashes of conversations that go on in another record
-    for number, value in document.records():
+    for number, value in document.records:
         record = document.built(number, value, _chat_record)
         if isinstance(record, Rejection):
             yield record
             continue
-        marks = _marks(record["messages"])
-        for mark in reversed(marks[:-1]):
-            if mark in runs:
-                record["id"] = runs.pop(mark)[1]["id"]
-                break
-        if marks[-1] not in passed:
-            runs.setdefault(marks[-1], (number, record))
-        passed.update(marks[:-1])
+        *earlier, last = _marks(record["messages"])
+        begun = next((mark for mark in reversed(earlier) if mark in runs), None)
+        if begun is not None:
+            record["id"] = runs.pop(begun)[1]["id"]
+        if last not in passed:
+            runs.setdefault(last, (number, record))
+        passed.update(earlier)
 
     for number, record in runs.values():
         yield document.built(number, record, lambda record: read_record(record, document))
 
 
-def _marks(messages: Objects) -> list[int]:
+def _marks(messages: Objects) -> Iterator[int]:
     """A hash of the conversation up to each of its messages."""
-    marks: list[int] = []
-    before = 0
+    mark = 0
     for message in messages:
-        ids: list[Any] = []
-        if is_list(message.get("tool_calls")):
-            ids = [value_at(call, "id|function.name") for call in message["tool_calls"]]
-        before = hash(f"{before} {message.get('role')} {message.get('content') or ''} {ids}")
-        marks.append(before)
-    return marks
+        calls = message.get("tool_calls")
+        ids = [value_at(call, "id|function.name") for call in calls] if is_list(calls) else []
+        mark = hash(f"{mark} {message.get('role')} {message.get('content') or ''} {ids}")
+        yield mark
 
 
 READER: Final = Reader(

@@ -5,6 +5,8 @@ The layouts of LangChain, pydantic-ai, OpenTelemetry, and items of the Responses
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final
 
 from hepm.ingest.fields import (
@@ -23,36 +25,21 @@ from hepm.ingest.formats.parts import call_in, is_item, item_messages, result_me
 from hepm.types import Object
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
-_ALTERNATIVES: Final = ("choices", "generations", "candidates")
-"""Keys of lists of answers to one request, of which the first one counts."""
 
 
 def chat_messages(value: Any, role: str = "user") -> Objects:
     """The messages in a model's input or output, whatever its layout; a bare text is one of `role`."""
-    if isinstance(value, str):
-        parsed = parsed_json(value)
-        if not isinstance(parsed, str):
-            return chat_messages(parsed, role)
-        return _message_of(parsed, role)
+    value = parsed_json(value)
+    if isinstance(value, str) and value:
+        return [{"role": role, "content": value}]
     if is_list(value):
-        items = [item for item in value if is_object(item)]
+        items = list(filter(is_object, value))
         if any(map(is_item, items)):
             return item_messages(items)
-        messages: Objects = []
-        for item in value:
-            # Not texts: a list of those is the parts of something else.
-            if is_object(item) or is_list(item):
-                messages += chat_messages(item, role)
-        return messages
-    if is_object(value):
-        return _of_object(value, role)
-    return []
-
-
-def _message_of(text: str, role: str) -> Objects:
-    if not text:
-        return []
-    return [{"role": role, "content": text}]
+        # Not texts: a list of those is the parts of something else.
+        inner = (chat_messages(item, role) for item in value if is_object(item) or is_list(item))
+        return list(chain.from_iterable(inner))
+    return _of_object(value, role) if is_object(value) else []
 
 
 def _of_object(value: Object, role: str) -> Objects:
@@ -61,7 +48,7 @@ def _of_object(value: Object, role: str) -> Objects:
             # Requests to Anthropic, Bedrock and Gemini hold the system prompt beside the messages.
             system = value_at(value, "system|systemInstruction|system_instruction|instructions")
             return chat_messages(system, "system") + chat_messages(value[key], role)
-    for key in _ALTERNATIVES:
+    for key in ("choices", "generations", "candidates"):  # answers to one request: the first one counts
         if is_list(value.get(key)):
             return chat_messages(value[key][:1], role)
     # A choice, or a generation of LangChain; a candidate of Gemini; an answer of Bedrock's Converse.
@@ -70,7 +57,7 @@ def _of_object(value: Object, role: str) -> Objects:
         if is_object(inner):
             return chat_messages(inner, "assistant")
     if is_pydantic_ai(value):
-        return _of_pydantic_ai(value)
+        return list(_of_pydantic_ai(value))
     return _one_message(value, role)
 
 
@@ -79,11 +66,8 @@ def _one_message(value: Object, role: str) -> Objects:
         return spread({"role": role, **value})
     if is_langchain(value):
         return [_of_langchain(value)]
-    for key in ("content", "text", "input", "output"):
-        text = value.get(key)
-        if isinstance(text, str):
-            return _message_of(text, role)
-    return []
+    texts = [value[key] for key in ("content", "text", "input", "output") if isinstance(value.get(key), str)]
+    return [{"role": role, "content": text} for text in texts[:1] if text]
 
 
 def is_langchain(value: Any) -> bool:
@@ -130,20 +114,19 @@ def is_pydantic_ai(value: Any) -> bool:
     return is_object(value) and value.get("kind") in ("request", "response") and is_list(value.get("parts"))
 
 
-def _of_pydantic_ai(value: Object) -> Objects:
+def _of_pydantic_ai(value: Object) -> Iterator[Object]:
     """A response is one message with parts; of a request each part is one."""
     if value["kind"] == "response":
         parts = [{**part, "type": text_at(part, "part_kind")} for part in objects_at(value, "parts", "a part")]
-        return spread({"role": "assistant", "content": parts})
-    messages: Objects = []
+        yield from spread({"role": "assistant", "content": parts})
+        return
     for part in objects_at(value, "parts", "a part of a message"):
         kind, content = text_at(part, "part_kind"), part.get("content")
         if kind in ("user-prompt", "system-prompt"):
-            messages.append({"role": kind.removesuffix("-prompt"), "content": content})
+            yield {"role": kind.removesuffix("-prompt"), "content": content}
         elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
             # A retry-prompt has no outcome: the tool asked the model to call it again.
             status = "failed" if kind == "retry-prompt" else part.get("outcome")
-            messages.append(result_message({**part, "content": as_text(content), "status": status}))
+            yield result_message({**part, "content": as_text(content), "status": status})
         elif kind.startswith("retry"):
-            messages.append({"role": "user", "content": as_text(content)})
-    return messages
+            yield {"role": "user", "content": as_text(content)}

@@ -36,8 +36,6 @@ from hepm.ingest.records import ReadOptions, RecordError
 from hepm.types import Object
 
 _GROUPS: Final = "resourceSpans|resource_spans|resourceLogs|resource_logs"
-_SCOPES: Final = "scopeSpans|scope_spans|instrumentationLibrarySpans|scopeLogs|scope_logs"
-_RECORDS: Final = "spans|logRecords|log_records"
 _WRAPPERS: Final = "data|spans"
 _LAYOUT: Final = SpanLayout(
     trace="traceId|trace_id|context.trace_id|context.traceId",
@@ -50,9 +48,6 @@ _LAYOUT: Final = SpanLayout(
     failed=("2", "STATUS_CODE_ERROR", "ERROR", "STATUSCODE.ERROR"),
     more="attributes|span_attributes",
 )
-_SHOWN: Final = 3  # reasons
-_LOGGED: Final = "timeUnixNano|observedTimeUnixNano|time_unix_nano|timestamp|observed_timestamp"
-_IDS: Final = {"traceId": _LAYOUT.trace, "spanId": _LAYOUT.id, "parentSpanId": _LAYOUT.parent}
 
 
 def spans_of(export: Object, options: ReadOptions) -> Iterator[TraceSpan | RecordError]:
@@ -71,8 +66,8 @@ def _records(export: Object) -> Iterator[tuple[Any, Any]]:
     """Each span or log record of a request, with the attributes of its resource; or the one span that it is."""
     if value_at(export, _GROUPS) is not None:
         for group in _objects(export, _GROUPS):
-            for scope in _objects(group, _SCOPES):
-                for record in as_list(value_at(scope, _RECORDS) or [], "'spans'"):
+            for scope in _objects(group, "scopeSpans|scope_spans|instrumentationLibrarySpans|scopeLogs|scope_logs"):
+                for record in as_list(value_at(scope, "spans|logRecords|log_records") or [], "'spans'"):
                     yield value_at(group, "resource.attributes"), record
     elif is_list(value_at(export, _WRAPPERS)):
         for inner in _objects(export, _WRAPPERS):
@@ -89,17 +84,17 @@ def _objects(owner: Object, paths: str) -> Objects:
 
 def _span(record: Object, resource: Object, options: ReadOptions) -> TraceSpan | None:
     """A span; None of a log record that is none of messages."""
-    record = {**record}
-    for key, paths in _IDS.items():
-        record[key] = _hex(value_at(record, paths), repr(key))
+    ids = {"traceId": _LAYOUT.trace, "spanId": _LAYOUT.id, "parentSpanId": _LAYOUT.parent}
+    record = {**record, **{key: _hex(value_at(record, paths), repr(key)) for key, paths in ids.items()}}
     for key in ("traceId", "spanId"):
         if not record[key]:
             raise RecordError(f"a span has no {key!r}")
     if "body" in record:
         return _event(record, options)
-    events: list[tuple[str, Object]] = []
-    for event in objects_at(record, "events", "an event"):
-        events.append((text_at(event, "name"), attributes_of(event.get("attributes"))))
+    events = [
+        (text_at(event, "name"), attributes_of(event.get("attributes")))
+        for event in objects_at(record, "events", "an event")
+    ]
     return _LAYOUT.read(record, options, events, resource)
 
 
@@ -112,9 +107,9 @@ def _event(record: Object, options: ReadOptions) -> TraceSpan | None:
     body = parsed_json(otlp_value(record["body"]) or record["body"])
     if not is_object(body):
         body = {"content": body}
-    span = TraceSpan(record["traceId"], record["spanId"], kind="event", start=time_at(record, _LOGGED) or 0.0)
-    for message in event_messages(name, {**about, **body}):
-        (span.answer if message.get("choice") else span.given).append(message)
+    times = "timeUnixNano|observedTimeUnixNano|time_unix_nano|timestamp|observed_timestamp"
+    span = TraceSpan(record["traceId"], record["spanId"], kind="event", start=time_at(record, times) or 0.0)
+    span.given, span.answer = event_messages(name, {**about, **body})
     return span
 
 
@@ -140,14 +135,14 @@ def _recognises(document: Document) -> bool:
 
 
 def _add(spans: Spans, record: Object) -> None:
-    refused: list[str] = []
+    refused: set[str] = set()
     for span in spans_of(record, spans.options):
         if isinstance(span, RecordError):
-            refused.append(str(span))
+            refused.add(str(span))
         else:
             spans.add(span)
     if refused:
-        raise RecordError("; ".join(sorted(set(refused))[:_SHOWN]))
+        raise RecordError("; ".join(sorted(refused)[:3]))
 
 
 READER: Final = span_reader("otlp", _recognises, _add)

@@ -7,7 +7,7 @@ much the same in it: `_TEXTS` to `_SILENT` say what each kind is, `_NAME` to `_S
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import chain
@@ -53,25 +53,19 @@ _ITEMS: Final = frozenset((
 ))  # fmt: skip
 """Items of the Responses API that are calls, of the client's tools and of those that OpenAI defines."""
 _OUTPUT: Final = "_call_output"
-_OF_OWN_TOOLS: Final = ("queries", "code")
-"""Arguments of OpenAI's own tools that stand beside a call."""
 _RESULTS: Final = frozenset((
     "tool_result", "toolResult", "tool-result", "builtin-tool-return", "functionResponse", "function_response",
     "tool_call_response", "server_tool_call_response",
 ))  # fmt: skip
-_ANSWERED_CALLS: Final = frozenset(("tool", "dynamic-tool"))
-"""Calls together with their results: opencode's, and those of Vercel's UI messages."""
-_STEP: Final = "step-start"
-_SILENT: Final = frozenset((
-    "thinking", "redacted_thinking", "reasoning", "reasoningContent", "thought",
-    "image", "image_url", "input_image", "document", "video", "file", "input_file", "audio", "input_audio",
-    "image-url", "audio-url", "video-url", "document-url", "binary", "cache-point",
-    "inlineData", "inline_data", "fileData", "file_data", "blob", "uri", "media", "resource", "resource_link",
-    "guardContent", "cachePoint", "citationsContent", "searchResult", "search_result", "source-url",
-    "source-document", "container_upload", "step-finish", "snapshot", "patch", "agent", "retry", "compaction",
-    "subtask", "tool-approval-request", "tool-approval-response", "thoughtSignature", "contextManagement",
-))  # fmt: skip
-"""Parts that are neither a text nor a call: reasoning, media, and what programs note beside them."""
+# Parts that are neither a text nor a call: reasoning, media, and what programs note beside them.
+_NOTES: Final = """
+thinking redacted_thinking reasoning reasoningContent thought image image_url input_image document video file input_file
+audio input_audio image-url audio-url video-url document-url binary cache-point inlineData inline_data fileData
+file_data blob uri media resource resource_link guardContent cachePoint citationsContent searchResult search_result
+source-url source-document container_upload step-finish snapshot patch agent retry compaction subtask
+tool-approval-request tool-approval-response thoughtSignature contextManagement
+"""
+_SILENT: Final = frozenset(_NOTES.split())
 _KEYS: Final = (_SILENT | _CALLS | _RESULTS) - {"thought", "thoughtSignature"}
 """Kinds that layouts without types show by a key; the last two stand beside others."""
 
@@ -110,18 +104,13 @@ def spread(message: Object) -> Objects:
     role = message.get("role", "user")  # Gemini's users need none
     if role == "model":
         role = "assistant"
-    if role != message.get("role"):
-        message = {**message, "role": role}
+    message = {**message, "role": role}
     text = message.get("content")
-    parts = text
-    if not is_list(parts) or not parts:
-        parts = list_at(message, "parts")
-    if not parts and isinstance(text, str) and has_marks(text):
-        return _from_text(message)
+    parts = text if text and is_list(text) else list_at(message, "parts")
     if not parts:
-        return [message]
+        return _from_text(message) if isinstance(text, str) and has_marks(text) else [message]
     rest = {key: value for key, value in message.items() if key not in ("content", "parts")}
-    messages = _grouped(rest, list(chain.from_iterable(map(_pieces_of, parts))))
+    messages = list(_grouped(rest, chain.from_iterable(map(_pieces_of, parts))))
     if messages or role not in ("assistant", "tool"):
         return messages
     return [{**rest, "content": ""}]  # an agent or a tool that says nothing
@@ -175,7 +164,7 @@ def item_messages(items: Sequence[Object]) -> Objects:
             if "at" in item:
                 rest["at"] = item["at"]
         pieces += _pieces_of_item(item, kind)
-    return messages + _grouped(rest, pieces)
+    return [*messages, *_grouped(rest, pieces)]
 
 
 _Piece: TypeAlias = tuple[Literal["text", "call", "result", "own result", "step"], Any]
@@ -198,7 +187,7 @@ def _pieces_of(part: Any) -> Iterator[_Piece]:
         yield "call", call_in(held)
     elif kind in _RESULTS:
         yield "result", result_message(held)
-    elif kind in _ANSWERED_CALLS:
+    elif kind in ("tool", "dynamic-tool"):  # a call with its result: opencode's, and of Vercel's UI messages
         if kind == "dynamic-tool":
             held = {"tool": str(part["type"]).removeprefix("tool-"), **held}
         yield "call", call_in(held)
@@ -206,7 +195,7 @@ def _pieces_of(part: Any) -> Iterator[_Piece]:
         is_over = _text_at(held, "state.status|state") not in _OPEN and result["content"] is not None
         if is_over or result["refused"]:
             yield "own result", result
-    elif kind == _STEP:
+    elif kind == "step-start":
         yield "step", None
     elif kind not in _SILENT and not kind.startswith("data-"):
         text = part_text(part)
@@ -218,7 +207,8 @@ def _pieces_of(part: Any) -> Iterator[_Piece]:
 
 def _pieces_of_item(item: Object, kind: str) -> Iterator[_Piece]:
     if kind in _ITEMS:
-        own = {key: item[key] for key in _OF_OWN_TOOLS if item.get(key)}
+        # Arguments of OpenAI's own tools stand beside a call.
+        own = {key: item[key] for key in ("queries", "code") if item.get(key)}
         yield "call", call_in({"name": kind.removesuffix("_call"), "operation": own, **item})
         # The API runs tools of MCP servers itself, and writes the result into the call.
         if kind == "mcp_call" and ("output" in item or "error" in item):
@@ -234,10 +224,9 @@ def _pieces_of_item(item: Object, kind: str) -> Iterator[_Piece]:
         yield "result", result
 
 
-def _grouped(rest: Object, pieces: Sequence[_Piece]) -> Objects:
+def _grouped(rest: Object, pieces: Iterable[_Piece]) -> Iterator[Object]:
     """The messages that the pieces of one amount to; the first has what is beside its content, `rest`."""
     role = rest["role"]
-    messages: Objects = []
     texts: list[str] = []
     calls: Objects = []
     results: Objects = []
@@ -253,11 +242,11 @@ def _grouped(rest: Object, pieces: Sequence[_Piece]) -> Objects:
             elif role == "assistant" and has_marks(message["content"]):
                 [message] = _from_text(message)
             if role == "assistant":
-                messages.append(message)
-            messages += results
+                yield message
+            yield from results
             # Results come back in a message of the user, who may have written nothing.
             if role != "assistant" and (texts or calls):
-                messages.append(message)
+                yield message
             rest = {"role": role}
             texts, calls, results = [], [], []
         if kind == "text":
@@ -267,19 +256,15 @@ def _grouped(rest: Object, pieces: Sequence[_Piece]) -> Objects:
         elif kind.endswith("result"):
             results.append({**value, "content": value["content"] or ""})
         before = kind
-    return messages
 
 
 def _has_failed(outputs: Any) -> bool | None:
     """Whether one of a shell's commands failed: [{"stdout": "…", "outcome": {"type": "exit", "exit_code": 0}}, …]."""
     if not is_list(outputs):
         return None
-    failed: bool | None = None
-    for output in outputs:
-        outcome = value_at(output, "outcome")
-        if is_object(outcome):
-            failed = bool(failed) or outcome.get("exit_code") != 0
-    return failed
+    outcomes = filter(is_object, [value_at(output, "outcome") for output in outputs])
+    codes = [outcome.get("exit_code") for outcome in outcomes]
+    return any(code != 0 for code in codes) if codes else None
 
 
 def call_in(held: Object) -> Object:
@@ -376,10 +361,8 @@ def _part_of_result(part: Any) -> str | None:
     return text
 
 
-def _kind_of(part: Any) -> str:
+def _kind_of(part: Object) -> str:
     """What kind of part it is: its type, or of layouts without types the key that it has."""
-    if not is_object(part):
-        return ""
     kind = part.get("type", part.get("kind"))  # pydantic-ai's images have a kind
     if not isinstance(kind, str):
         kind = next(filter(_KEYS.__contains__, part), "text" if "text" in part else None)

@@ -29,8 +29,6 @@ from hepm.ingest.formats.turns import chat_turns
 from hepm.ingest.records import PROJECT, Items, RecordError, Rejection, filled
 from hepm.types import Object, Outcome, Trajectory
 
-_FIRST: Final = 20  # events of a file that say what all of its sessions have in common
-
 
 class EventKind(NamedTuple):
     """Where a kind of message or event keeps what: paths as `value_at` reads them.
@@ -107,7 +105,8 @@ def _run(program: Program, record: Object, document: Document) -> Trajectory:
         raise RecordError("it holds no message of the agent")
 
     def first(path: str) -> str:
-        for source in (record, *elements, *list_at(record, "file")[:_FIRST]):
+        # The first events of a file say what all of its sessions have in common.
+        for source in (record, *elements, *list_at(record, "file")[:20]):
             found = value_at(source, path)
             if isinstance(found, str | int):
                 return str(found)
@@ -126,13 +125,11 @@ def _run(program: Program, record: Object, document: Document) -> Trajectory:
     )
 
 
-def _events(
-    kind_of: Callable[[Object], str], kinds: Mapping[str, EventKind], silent: str, elements: Objects
-) -> Objects:
-    """The messages of all events by a table of their kinds. Those that `silent` matches say nothing."""
+def _events(path: str, kinds: Mapping[str, EventKind], silent: str, elements: Objects) -> Objects:
+    """The messages of all events by a table of their kinds, which are at a path. What `silent` matches says nothing."""
     messages: Objects = []
     for element in elements:
-        name = kind_of(element)
+        name = text_at(element, path)
         kind = kinds.get(name)
         if kind is not None:
             messages += _messages_of(element, kind)
@@ -143,24 +140,12 @@ def _events(
 
 def _messages_of(element: Object, kind: EventKind) -> Objects:
     content = value_at(element, kind.text)
-    if not is_list(content):
-        content = [content]
-    parts = [part for part in content if part is not None]
+    parts = [part for part in (content if is_list(content) else [content]) if part is not None]
     calls: Any = value_at(element, kind.calls) or []
-    if is_object(calls):
-        calls = [calls]
-    for call in as_list(calls, "the list of calls"):
+    for call in as_list([calls] if is_object(calls) else calls, "the list of calls"):
         parts.append({**as_object(call, "a call"), "type": kind.part})
-    if not parts:
-        return []
-    role = kind.role
-    if "." in role:
-        role = value_at(element, role)
-    return spread({"role": role, "content": parts})
-
-
-def _type_of(element: Object) -> str:
-    return text_at(element, "type")
+    role = value_at(element, kind.role) if "." in kind.role else kind.role
+    return spread({"role": role, "content": parts}) if parts else []
 
 
 def _of_gemini_cli(elements: Objects) -> Objects:
@@ -180,23 +165,18 @@ def _of_gemini_cli(elements: Objects) -> Objects:
         elif "type" in element:
             by_id[str(element.get("id") or len(by_id))] = element
     kinds = {"user": EventKind("user", "content"), "gemini": EventKind("assistant", "content", "toolCalls", "tool")}
-    return _events(_type_of, kinds, "info|error|warning", list(by_id.values()))
-
-
-_CLINE_NOTES: Final = re.compile(
-    r"<environment_details>(?:(?!<environment_details>).)*?</environment_details>|</?(?:task|feedback|user_message)>",
-    re.DOTALL,
-)
+    return _events("type", kinds, "info|error|warning", list(by_id.values()))
 
 
 def _of_cline(elements: Objects) -> Objects:
     """Messages of Cline and its forks, without what the program adds to those of the user."""
+    details = r"<environment_details>(?:(?!<environment_details>).)*?</environment_details>"
     messages: Objects = []
     for element in elements:
         for message in spread({"role": element.get("role"), "content": element.get("content")}):
             text = plain_text(message.get("content"))
             if message["role"] == "user":
-                text = _CLINE_NOTES.sub("", text).strip()
+                text = re.sub(rf"(?s){details}|</?(?:task|feedback|user_message)>", "", text).strip()
             if message["role"] != "user" or text:
                 messages.append({**message, "content": text})
     return messages
@@ -209,14 +189,14 @@ PROGRAMS: Final = (
     ),
     Program(
         "opencode", ("info.id messages", "info.sessionID parts"),
-        partial(_events, lambda message: "message", {"message": EventKind("info.role", "parts")}, ""),
+        partial(_events, "-", {"": EventKind("info.role", "parts")}, ""),
         id="info.sessionID|info.id", model="info.modelID|info.model.modelID", folder="info.directory|info.path.cwd",
         ended="info.time.completed|info.time.updated|info.time.created",
     ),
     Program(
         "copilot", ("type data id timestamp",),
         partial(
-            _events, _type_of,
+            _events, "type",
             {
                 "user.message": EventKind("user", "data.content"),
                 "system.message": EventKind("system", "data.content"),

@@ -7,9 +7,6 @@ from typing import Final
 
 from hepm.types import DENIED
 
-_LOOKED_AT: Final = 600
-"""A refusal stands at the start of a result; the rest may quote one."""
-
 _WHO: Final = r"(?:the )?(?:user|human|operator)"
 _NOT_RUN: Final = r"(?:rejected|refused|denied|declined|cancell?ed|aborted|interrupted|skipped|not approved)"
 # "The order was cancelled by the user" is a result of a shop: only what a client calls a call is meant.
@@ -43,10 +40,10 @@ _REFUSALS: Final = re.compile(
     )),
     re.IGNORECASE | re.DOTALL,
 )  # fmt: skip
-_WRAPPED: Final = re.compile(r"(?:\s|<\w+>|(?:tool )?error:)*", re.IGNORECASE)
 
 
 def is_refusal(text: str) -> bool:
     """Whether a result says that its call was refused, cancelled, interrupted or blocked."""
-    said = _WRAPPED.sub("", text[:_LOOKED_AT], count=1)
+    # It stands at the start of a result; the rest may quote one.
+    said = re.sub(r"(?i)^(?:\s|<\w+>|(?:tool )?error:)*", "", text[:600])
     return _REFUSALS.match(said) is not None

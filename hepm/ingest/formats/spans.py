@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
 
-from hepm.ingest.fields import Objects, as_number, plain_text
+from hepm.ingest.fields import Objects, number_at, plain_text
 from hepm.ingest.formats.chat import verdict
 from hepm.ingest.formats.document import Document, Reader, RunOrigin
 from hepm.ingest.formats.turns import ROLES, OpenCall, TurnBuilder, chat_calls
@@ -19,11 +19,6 @@ from hepm.ingest.records import Items, ReadOptions, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Outcome, Trajectory, TurnMark
 
-_NO_RUN: Final = (
-    "none of its spans ({:,}) is of a model or of an agent's tool by the conventions that hepm reads: OpenTelemetry's "
-    "(gen_ai.*), OpenInference, OpenLLMetry, the AI SDK's."
-)
-_SHOWN: Final = 5  # names of spans in a reason
 _KEPT: Final = "hepm:mark"  # key of the mark of a message, kept in it
 _LATER_S: Final = 1e-6  # between the messages of one span, so that their order is kept
 
@@ -79,7 +74,7 @@ class Spans:
         self._spans: dict[tuple[str, str], TraceSpan] = {}
         self._events: dict[tuple[str, str], list[TraceSpan]] = {}
         self._messages: dict[str, Object] = {}
-        self._scores: dict[str, list[Score]] = {}
+        self._scores: defaultdict[str, list[Score]] = defaultdict(list)
 
     def add(self, span: TraceSpan) -> None:
         """Take a span; the same one again replaces it."""
@@ -96,7 +91,7 @@ class Spans:
 
     def add_score(self, trace: str, score: Score) -> None:
         """Take an evaluation of a trace."""
-        self._scores.setdefault(trace, []).append(score)
+        self._scores[trace].append(score)
 
     def _once(self, messages: Objects) -> Objects:
         return [self._messages.setdefault(json.dumps(message, sort_keys=True), message) for message in messages]
@@ -117,11 +112,10 @@ class Spans:
             groups.setdefault(id, {}).setdefault(span.trace, []).append(span)
         for id, traces in groups.items():
             spans = list(chain.from_iterable(traces.values()))
-            messages = chain.from_iterable(span.answer for span in spans)
-            has_calls = any(span.kind == "tool" for span in spans) or any(
-                message.get("tool_calls") for message in messages
-            )
-            has_models = any(span.kind == "model" for span in spans)
+            kinds = {span.kind for span in spans}
+            answered = (message for span in spans for message in span.answer)
+            has_calls = "tool" in kinds or any(message.get("tool_calls") for message in answered)
+            has_models = "model" in kinds
             # A tool that only asks a model, or only calls functions, is no agent.
             if (has_calls and has_models) or ((has_calls or has_models) and not self._tool_around(spans[0])):
                 yield origin.built(id, {}, partial(self._run, id, [*traces.values()], origin))
@@ -148,35 +142,32 @@ class Spans:
 
     def _part(self, id: str, spans: Sequence[TraceSpan], options: ReadOptions) -> Trajectory:
         """What one trace holds of a conversation."""
-        scores = [*self._scores.get(spans[0].trace, ())]
-        about: dict[str, str] = {}
+        scores = [*self._scores[spans[0].trace], *chain.from_iterable(span.scores for span in spans)]
+        about = {"environment": "", "model": "", "user": "", "agent": ""}
         for span in spans:
-            scores += span.scores
             # The first one that says it counts: the agent's own span comes before those of its models.
-            about = span.about | filled(**about)
+            about |= span.about | filled(**about)
+        agent = about.pop("agent")
         return Trajectory(
             id,
             _TraceTurns(spans).turns(),
             evaluated(scores, options),
-            environment=about.get("environment", ""),
-            model=about.get("model", ""),
-            user=about.get("user", ""),
             ended_at=max([span.end or span.start for span in spans]) or None,
-            tags=filled(agent=about.get("agent", "")),
+            tags=filled(agent=agent),
             tools=listed_tools(max([span.tools for span in spans], key=len)),
+            **about,
         )
 
     def _tool_around(self, span: TraceSpan) -> TraceSpan | None:
         """The innermost tool span that it is inside of."""
         seen = {span.id}  # a damaged trace may name a span as its own ancestor
-        while True:
-            outer = self._spans.get((span.trace, span.parent))
-            if outer is None or outer.id in seen:
-                return None
+        outer = self._spans.get((span.trace, span.parent))
+        while outer is not None and outer.id not in seen:
             if outer.kind == "tool":
                 return outer
             seen.add(outer.id)
-            span = outer
+            outer = self._spans.get((outer.trace, outer.parent))
+        return None
 
 
 def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
@@ -189,9 +180,7 @@ def evaluated(scores: Sequence[Score], options: ReadOptions) -> Outcome:
     values = {name: value for name, value, _ in scores}
     # {"value": 1, "label": "incorrect"} is a failure.
     verdicts = {name: value if label in (None, "") else label for name, value, label in scores}
-    reward = values.get(options.reward_key)
-    if reward is not None:
-        reward = as_number(reward, repr(options.reward_key))
+    reward = number_at(values, options.reward_key)
     for key in (options.success_key, options.label_key):
         success = verdict(verdicts.get(key), key)
         if success is not None:
@@ -348,7 +337,11 @@ def span_reader(name: str, recognises: Callable[[Document], bool], add: Callable
         yield from runs
         times = Counter(span.name for span in spans)
         if not runs and times:
-            names = ", ".join([f"{name[:40]!r}" for name, _ in times.most_common(_SHOWN)])
-            yield document.rejected(None, f"{_NO_RUN.format(times.total())} They are named {names}")
+            names = ", ".join([f"{name[:40]!r}" for name, _ in times.most_common(5)])
+            reason = (
+                f"none of its spans ({times.total():,}) is of a model or of an agent's tool by the conventions that "
+                "hepm reads: OpenTelemetry's (gen_ai.*), OpenInference, OpenLLMetry, the AI SDK's. They are named "
+            )
+            yield document.rejected(None, reason + names)
 
     return Reader(name, recognises, read)

@@ -29,12 +29,7 @@ from hepm.ingest.formats.turns import plain_turns
 from hepm.ingest.records import filled, graded
 from hepm.types import Object, Trajectory
 
-DOMAINS: Final = ("travel", "customer_support", "shopping_assistant")
-LEARNINGS: Final = "retrieve_learnings"
-"""The benchmark's tool that asks a memory. What it returned is no work of the agent, and is not learned again."""
-
 _ROLES: Final = ("system", "user", "assistant")
-_CUSTOMER: Final = re.compile(r"currently helping customer (\w+)")
 
 
 def _recognises(document: Document) -> bool:
@@ -42,8 +37,7 @@ def _recognises(document: Document) -> bool:
     # Other formats have a "conversation", too: each message must have this form, and calls with their results.
     if not is_list(messages) or not all(value_at(message, "role") in _ROLES for message in messages):
         return False
-    listed = [value_at(message, "tool_calls") for message in messages]
-    calls = chain.from_iterable(filter(is_list, listed))
+    calls = chain.from_iterable(filter(is_list, [value_at(message, "tool_calls") for message in messages]))
     return "task_id" in document.keys or any(value_at(call, "result") is not None for call in calls)
 
 
@@ -51,13 +45,12 @@ def _run(record: Object, document: Document) -> Trajectory:
     """One run. Only scored ones have a task's id and an outcome; of the others the file's name is the task."""
     conversation = [as_object(value, "a message") for value in as_list(record.get("conversation"), "'conversation'")]
     path = document.path
-    trial = ""
-    if path.parent.name.startswith("run"):  # run1/, run2/: a task is tried several times
-        trial = path.parent.name
-    domains = (folder.name for folder in path.parents if folder.name in DOMAINS)
+    folder = path.parent.name  # run1/, run2/: a task is tried several times
+    names = [folder.name for folder in path.parents]
+    domains = (name for name in names if name in ("travel", "customer_support", "shopping_assistant"))
     # The system prompt names the customer of runs without a user_id.
-    prompts = (plain_text(message.get("content")) for message in conversation if message.get("role") == "system")
-    customers = [match[1] for match in map(_CUSTOMER.search, prompts) if match]
+    prompts = [plain_text(message.get("content")) for message in conversation if message.get("role") == "system"]
+    customers = re.findall(r"currently helping customer (\w+)", "\n".join(prompts))
     return document.run(
         "",
         plain_turns(list(_messages(conversation))),
@@ -67,7 +60,7 @@ def _run(record: Object, document: Document) -> Trajectory:
         task=text_at(record, "task_id") or PurePosixPath(document.file_name).stem,
         model=text_at(record, "agent_model.model_name"),
         user=text_at(record, "user_id") or "".join(customers[:1]),
-        tags=filled(trial=trial),
+        tags=filled(trial=folder if folder.startswith("run") else ""),
     )
 
 
@@ -78,7 +71,9 @@ def _messages(conversation: Objects) -> Iterator[Object]:
     """
     for message in conversation:
         for call in objects_at(message, "tool_calls", "a call"):
-            if call.get("name") != LEARNINGS and message.get("role") == "assistant":
+            # This tool asks a memory: what it returned is no work of the agent, and is not learned again.
+            is_learning = call.get("name") == "retrieve_learnings"
+            if not is_learning and message.get("role") == "assistant":
                 result = call.get("result")
                 # {"error": "…"} is what a failed call returned.
                 failed = bool(value_at(result, "error"))

@@ -26,17 +26,7 @@ from hepm.ingest.records import Items, RecordError, filled, graded
 from hepm.ingest.tools import listed_tools
 from hepm.types import Object, Trajectory
 
-_CRASHES: Final = frozenset({"infrastructure_error", "unexpected_error", "user_error"})
-"""Ends that say nothing of the agent; "agent_error" and "too_many_errors" are its own failures."""
 _DOMAINS: Final = ("airline", "retail", "telecom", "banking_knowledge", "mock")
-_NOISE: Final = re.compile(r"\d+(trials?|tasks)|default|no-user|base", re.IGNORECASE)
-_SFT_TOOLS: Final = {
-    "get_order_details": "retail",
-    "book_reservation": "airline",
-    "toggle_airplane_mode": "telecom-solo",
-    "get_customer_by_phone": "telecom",
-}
-"""A tool that only one domain has; a domain before the ones that contain it."""
 
 
 def _recognises(document: Document) -> bool:
@@ -54,7 +44,7 @@ def _read(document: Document) -> Items:
         about = _about(header.get("info"), document)
     except RecordError:  # the header beside this file is rejected with that file
         about = _about({}, document)
-    for number, value in document.records():
+    for number, value in document.records:
         runs: Any = [value]  # a run a file, in a folder simulations/, or a line
         if is_object(value) and "messages" not in value and not value.keys().isdisjoint(("info", "simulations")):
             try:
@@ -72,15 +62,15 @@ def _about(info: Any, document: Document) -> Object:
     """Environment, model, model by the file's name, and tags of all runs of a file."""
     name = document.file_name
     implementation = text_at(info, "agent_info.implementation")
-    environment = text_at(info, "environment_info.domain_name")
-    if not environment:
-        environment = next((domain for domain in _DOMAINS if domain in name.lower()), "")
+    in_name = next((domain for domain in _DOMAINS if domain in name.lower()), "")
+    environment = text_at(info, "environment_info.domain_name") or in_name
     # Without a user the agent also holds the user's tools: another environment, though the domain's name is the same.
     if environment and ("solo" in implementation or "_no-user_" in name.lower()):
         environment += "-solo"
     # "gpt-4.1_airline_4trials.json": what is left beside the domain and the settings names the model.
     parts = name.rsplit(".json", 1)[0].split("_")
-    model_parts = [part for part in parts if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part)]
+    settings = r"(?i)\d+(trials?|tasks)|default|no-user|base"
+    model_parts = [part for part in parts if part.lower() not in _DOMAINS and not re.fullmatch(settings, part)]
     return {
         "environment": environment,
         "model": text_at(info, "agent_info.llm"),
@@ -101,17 +91,16 @@ def _simulation(record: Object, about: Object, document: Document) -> Trajectory
         messages += [{**result, "role": "tool"} for result in results]
     if not messages:
         raise RecordError(f"the run holds no messages (termination reason: {ended or 'unknown'})")
-    answers = (message for message in messages if message.get("role") == "assistant")
     # A file without header has the model in the provider's raw answers.
-    models = (value_at(message, "raw_data.model") for message in answers)
-    model = about["model"] or next((model for model in models if isinstance(model, str)), "")
+    models = [value_at(message, "raw_data.model") for message in messages if message.get("role") == "assistant"]
     reward = None
-    if ended not in _CRASHES:
+    # Other ends say nothing of the agent; "agent_error" and "too_many_errors" are its own failures.
+    if ended not in ("infrastructure_error", "unexpected_error", "user_error"):
         reward = number_at(object_at(record, "reward_info"), "reward")
     details: Object = {
         **about,
         "task": text_at(record, "task_id"),
-        "model": model,
+        "model": about["model"] or next((model for model in models if isinstance(model, str)), ""),
         "ended_at": unix_time(record.get("end_time") or record.get("timestamp")),
         "tags": about["tags"] | filled(trial=text_at(record, "trial")),
     }
@@ -128,21 +117,27 @@ def _read_sft(document: Document) -> Items:
         """A run, whose domain follows from its tools."""
         tools = listed_tools(list_at(record, "tools"))
         names = [tool.name for tool in tools]
+        # A tool that only one domain has; a domain before the ones that contain it.
+        domains = {
+            "get_order_details": "retail",
+            "book_reservation": "airline",
+            "toggle_airplane_mode": "telecom-solo",
+            "get_customer_by_phone": "telecom",
+        }
         return document.run(
             text_at(record, "simulation_id"),
             chat_turns(list_at(record, "messages")),
             graded(number_at(record, "reward")),
-            environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
+            environment=next((domain for tool, domain in domains.items() if tool in names), ""),
             task=text_at(record, "task_id"),
             file_model=PurePosixPath(document.file_name).stem,
             tags={"split": split},
             tools=tools,
         )
 
-    for number, value in document.records():
+    for number, value in document.records:
         try:
-            splits = as_object(value, "the record").get("splits")
-            splits = as_object(splits, "'splits'")
+            splits = as_object(as_object(value, "the record").get("splits"), "'splits'")
             for split in splits:
                 for run_number, run in enumerate(list_at(splits, split), 1):
                     yield document.built(f"{split} {run_number}", run, partial(build, split=split))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from hepm.ingest.fields import Objects, parsed_json, value_at
 
@@ -14,8 +14,7 @@ MARKS: Final = ("<tool_call>", "<function=", "<tool_response>")
 _CALL: Final = re.compile(
     r"<tool_call>(.*?)(?:</tool_call>|\Z)|<function=([^\s<>]{1,200})>(.*?)(?:</function>|\Z)", re.DOTALL
 )
-# It does not look past the next one, or a text of beginnings alone would take quadratic time.
-_PARAMETER: Final = re.compile(r"<parameter=([^\s<>]{1,200})>\n?((?:(?!<parameter=).)*?)\n?</parameter>", re.DOTALL)
+
 _RESPONSE: Final = re.compile(r"<tool_response>\s*(.*?)\s*(?:</tool_response>|\Z)", re.DOTALL)
 
 
@@ -27,17 +26,17 @@ def calls_in(text: str) -> tuple[str, Objects]:
         """Note a call; what is left of its text."""
         inner = match[1]
         function = match if inner is None else _CALL.search(inner)
+        value = parsed_json((inner or "").strip())
+        name = value_at(value, "name|function.name")
+        arguments = value_at(value, "arguments|parameters|function.arguments|args")
         if function is not None:
-            name: Any = function[2]
-            arguments: Any = function[3]
-        else:
-            value = parsed_json(match[1].strip())
-            name = value_at(value, "name|function.name")
-            arguments = value_at(value, "arguments|parameters|function.arguments|args")
+            name, arguments = function[2], function[3]
         if not isinstance(name, str):
             return match[0]
         if isinstance(arguments, str):  # parameters as tags, else the JSON that stands in their place
-            arguments = dict(_PARAMETER.findall(arguments)) or arguments.strip()
+            # It does not look past the next one, or a text of beginnings alone would take quadratic time.
+            parameter = r"(?s)<parameter=([^\s<>]{1,200})>\n?((?:(?!<parameter=).)*?)\n?</parameter>"
+            arguments = dict(re.findall(parameter, arguments)) or arguments.strip()
         calls.append({"function": {"name": name, "arguments": arguments}})
         return ""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from hepm.errors import InputError
@@ -35,10 +36,6 @@ RAW: Final = "_raw"
 
 ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
-_OWN: Final = frozenset({"reward", "read", "recalled", "hidden"})
-_WORD: Final = re.compile("[A-Za-z]{1,16}")
-_NO_MESSAGES: Final = "these are not OpenAI chat messages: {}"
-
 
 class OpenCall:
     """A call whose result may still come."""
@@ -62,13 +59,10 @@ class OpenCall:
         own = own_tool(self.name, self.arguments)
         if own and own != SUMMARY_TOOL:
             return None
-        result, error = self.result, self.error
-        refused = self.refused or (error is not False and bool(result) and is_refusal(result or ""))
-        if not error and has_failed(self.name, result):
-            error = True
-        return ToolCall(
-            own or called_name(self.name, self.arguments), self.arguments, result, error, self.latency_s, refused
-        )
+        refused = self.refused or (self.error is not False and is_refusal(self.result or ""))
+        error = True if has_failed(self.name, self.result) else self.error
+        name = own or called_name(self.name, self.arguments)
+        return ToolCall(name, self.arguments, self.result, error, self.latency_s, refused)
 
 
 def _parsed_arguments(arguments: Any) -> Object:
@@ -94,20 +88,15 @@ class _OpenTurn:
 
     def turn(self) -> Turn | None:
         """The turn; None if it holds nothing but calls of hepm's own tools."""
-        made: list[ToolCall] = []
-        ids: list[str] = []
-        for open_call in self.calls:
-            call = open_call.made()
-            if call is not None:
-                made.append(call)
-                ids.append(open_call.id or "")
-        if self.calls and not made and not self.text:
+        calls = [(call.made(), call.id or "") for call in self.calls]
+        made = tuple([call for call, _ in calls if call is not None])
+        if calls and not made and not self.text:
             return None
         about: Object = self.about
-        mark = about.get("mark")
-        if made and mark is not None:
-            about = {**about, "mark": mark_of_calls(mark, ids)}
-        return Turn(self.role, self.text, tuple(made), **about)
+        if made and about.get("mark") is not None:
+            ids = [id for call, id in calls if call is not None]
+            about = {**about, "mark": mark_of_calls(about["mark"], ids)}
+        return Turn(self.role, self.text, made, **about)
 
 
 class TurnBuilder:
@@ -144,9 +133,7 @@ class TurnBuilder:
         Args:
             refused: Whether the record says that the call never ran; else its text may (see `is_refusal`).
         """
-        call = None
-        if isinstance(call_id, str):
-            call = self._by_id.pop(call_id, None)
+        call = self._by_id.pop(call_id, None) if isinstance(call_id, str) else None
         if call is None or call.result is not None:
             # Ids may have answered some of them already, in any order.
             call = next((call for call in self._latest if call.result is None), None)
@@ -178,13 +165,10 @@ def chat_turns(messages: list[Any]) -> tuple[Turn, ...]:
         messages: OpenAI's do not say whether a call failed or was refused; `is_error` and `refused` of a message of the
             role "tool" are ours. Calls of a user are those of a simulated user with tools.
     """
-    builder = TurnBuilder()
-    for message in messages:
-        _add_message(builder, message)
-    return builder.build()
+    return plain_turns(chain.from_iterable(map(_plain_messages, messages)))
 
 
-def plain_turns(messages: Objects) -> tuple[Turn, ...]:
+def plain_turns(messages: Iterable[Object]) -> tuple[Turn, ...]:
     """The turns of chat messages that are not made of parts, and whose texts hold no calls."""
     builder = TurnBuilder()
     for message in messages:
@@ -192,12 +176,11 @@ def plain_turns(messages: Objects) -> tuple[Turn, ...]:
     return builder.build()
 
 
-def _add_message(builder: TurnBuilder, value: Any) -> None:
+def _plain_messages(value: Any) -> Objects:
     message = as_object(value, "a message")
     if not isinstance(message.get("role"), str) and "parts" not in message:
         raise RecordError(_why_no_role(message))
-    for plain in spread(message):
-        _add_plain(builder, plain)
+    return spread(message)
 
 
 def _add_plain(builder: TurnBuilder, message: Object) -> None:
@@ -219,7 +202,7 @@ def _add_plain(builder: TurnBuilder, message: Object) -> None:
     about: Object = {}
     if isinstance(message.get("mark"), TurnMark):
         about["mark"] = message["mark"]
-    if ROLES[role] == "assistant" and not _OWN.isdisjoint(message):
+    if ROLES[role] == "assistant":
         about |= _own_attributes(message)
     calls = [] if ROLES[role] == "system" else chat_calls(message)
     builder.add(ROLES[role], text, calls, **about)
@@ -242,7 +225,7 @@ def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
     try:
         return chat_turns(as_list(decoded(messages), "messages="))
     except (RecordError, ValueError) as error:
-        raise InputError(_NO_MESSAGES.format(error)) from error
+        raise InputError(f"these are not OpenAI chat messages: {error}") from error
 
 
 class GrowingConversation:
@@ -269,7 +252,8 @@ class GrowingConversation:
                 self._restart()
             for message in messages[len(self._copies) :]:
                 read = decoded(message)
-                _add_message(self._builder, read)
+                for plain in _plain_messages(read):
+                    _add_plain(self._builder, plain)
                 self._copies.append(read if read == message else deepcopy(message))
             return self._builder.build()
         except Exception:
@@ -287,18 +271,17 @@ def _why_no_role(message: Object) -> str:
     role = message.get("role")
     shown = "an unknown role"
     # A longer one may be a part of a conversation, and this sentence goes into logs.
-    if isinstance(role, str) and _WORD.fullmatch(role):
+    if isinstance(role, str) and re.fullmatch("[A-Za-z]{1,16}", role):
         shown = f'the role "{role}"'
     return f"a message has {shown}, not one of {', '.join(ROLES)}, tool, function"
 
 
 def chat_calls(message: Object) -> list[OpenCall]:
     """The calls beside the content of a chat message; those in its parts are put there by `spread`."""
-    if message.get("tool_calls"):
-        return list(map(_call, objects_at(message, "tool_calls", "a tool call")))
-    if message.get("function_call"):
-        return [_call({"function": as_object(message["function_call"], "'function_call'")})]
-    return []
+    calls = objects_at(message, "tool_calls", "a tool call") if message.get("tool_calls") else []
+    if not calls and message.get("function_call"):
+        calls = [{"function": as_object(message["function_call"], "'function_call'")}]
+    return list(map(_call, calls))
 
 
 def _call(record: Object) -> OpenCall:

@@ -16,29 +16,19 @@ from hepm.text import disarmed
 from hepm.types import ToolCall, ToolName
 
 ACTION_CHARS: Final = 80
-_READ: Final = 2_000  # characters of a command line
-_PIPELINES: Final = 60  # of one line that are read
-_COMMANDS: Final = 6  # of one line
+# Programs that change nothing.
+_READING: Final = """
+cat ls grep rg find head tail less wc tree which pwd file stat diff awk jq env printenv ps df du nl man type sort uniq
+cut
+"""
+_READING_PROGRAMS: Final = frozenset(_READING.split())
 
-_READING_PROGRAMS: Final = frozenset((
-    "cat", "ls", "grep", "rg", "find", "head", "tail", "less", "wc", "tree", "which", "pwd", "file", "stat", "diff",
-    "awk", "jq", "env", "printenv", "ps", "df", "du", "nl", "man", "type", "sort", "uniq", "cut",
-))  # fmt: skip
-_READING_GIT: Final = frozenset(("status", "log", "diff", "show", "blame", "branch", "ls-files", "grep"))
-# Absolute paths inside a word: "/srv/app/x.py", "~/x.py", "C:\x.py"; not those of addresses.
-_PATH: Final = re.compile(r"(?<![\w./~:-])(?:/|~/|[A-Za-z]:[\\/])[^\s'\":]+")
-_HOME: Final = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?=[\\/]|$)")
-# What only says where the output of a command is shown.
-_OUTPUT: Final = re.compile(r"(?:\s*(?:2>&1|&?[12]?>\s*/dev/null))+$")
 # The form of a message of a chat, of a tag, or of a template's mark.
 _STEERING: Final = re.compile(
     r"</?(?!(?:value|key|query|user|password)>)[a-z][\w-]*>|<\||\|>|\[/?INST\]|"
     r"(?<![\w.-])(?:system|user|assistant|human|developer|instructions?)\s*:(?![/\w])",
     re.IGNORECASE,
 )
-# What two runs hardly share: numbers, paths, options with values, quotations.
-_ODD: Final = re.compile(r"\d{2}|[/\\'\"=@:]|\s")
-_SAYING_NOTHING: Final = SILENT | WEAK
 _SUBCOMMAND: Final = re.compile(r"[A-Za-z][\w:-]*")
 # Programs whose next word is another program: "uv run pytest", "docker compose up".
 _RUNNERS: Final = frozenset(
@@ -70,12 +60,12 @@ def actions_of(call: ToolCall, *, project: str = "", failed: bool = False) -> li
     Args:
         project: Its folder: paths are named from there.
     """
-    line = command_of(call.arguments)[:_READ]
+    line = command_of(call.arguments)[:2_000]
     if not is_shell(call.name) or runs_remote_code(line):
         return []
     shell = call.name.partition(" ")[0]
-    found = (_action_of(shell, beginnings, project) for beginnings in islice(pipelines(line), _PIPELINES))
-    actions = list(islice(filter(None, found), _COMMANDS))
+    found = (_action_of(shell, beginnings, project) for beginnings in islice(pipelines(line), 60))
+    actions = list(islice(filter(None, found), 6))
     if actions:
         # What failed of a line is its last command, as far as is known.
         actions[-1] = actions[-1]._replace(failed=failed)
@@ -93,14 +83,17 @@ def _action_of(shell: ToolName, beginnings: list[str], project: str) -> Action |
         return None
     while len(stages) > 1 and not _alters(stages[-1]):
         del stages[-1]
-    telling = [stage for stage in stages if stage.words[0] not in _SAYING_NOTHING]
+    telling = [stage for stage in stages if stage.words[0] not in SILENT | WEAK]
     if not telling:
         return None
     # Of "cat dump.sql | psql app" what changes something names it.
     stage = next(filter(_alters, telling), telling[0])
     tool = command_name(shell, {"command": shlex.join(stage.words)})
-    whole = _OUTPUT.sub("", beginnings[len(stages) - 1])
-    whole = _PATH.sub(lambda path: _path_from(path[0], project), whole)
+    # Without what only says where the output is shown.
+    whole = re.sub(r"(?:\s*(?:2>&1|&?[12]?>\s*/dev/null))+$", "", beginnings[len(stages) - 1])
+    # Absolute paths inside a word: "/srv/app/x.py", "~/x.py", "C:\x.py"; not those of addresses.
+    absolute = r"(?<![\w./~:-])(?:/|~/|[A-Za-z]:[\\/])[^\s'\":]+"
+    whole = re.sub(absolute, lambda path: _path_from(path[0], project), whole)
     short = without_values(" ".join(_program_of(without_assignments(stage.words))))
     text = ""
     if not whole.isprintable():
@@ -118,7 +111,7 @@ def _path_from(path: str, project: str) -> str:
     parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
     if folder and folder in parts:
         return "/".join(parts[parts.index(folder) + 1 :]) or "."
-    return _HOME.sub("~", path)
+    return re.sub(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?=[\\/]|$)", "~", path)
 
 
 def _alters(command: SimpleCommand) -> bool:
@@ -128,7 +121,8 @@ def _alters(command: SimpleCommand) -> bool:
     words = command.words
     program = words[0].rpartition("/")[2]
     if program == "git":
-        return len(words) < 2 or words[1] not in _READING_GIT
+        reading = ("status", "log", "diff", "show", "blame", "branch", "ls-files", "grep")
+        return len(words) < 2 or words[1] not in reading
     if program == "sed":
         return any(word.startswith("-i") for word in words)
     return program not in _READING_PROGRAMS
@@ -138,7 +132,8 @@ def _program_of(words: list[str]) -> list[str]:
     """The first words of a command that say what it does, without options, paths and numbers."""
     runs_another = words[0] in _RUNNERS
     parts = [words[0], *takewhile(_SUBCOMMAND.fullmatch, words[1 : 2 + runs_another])]
-    if len(words) > 1 and len(parts) == 1 and runs_another and not _ODD.search(words[1]):
+    # Two runs hardly share numbers, paths, options with values, and quotations.
+    if len(words) > 1 and len(parts) == 1 and runs_another and not re.search(r"\d{2}|[/\\'\"=@:]|\s", words[1]):
         # "python -m pytest": an option is part of it where the next program follows.
         parts.append(words[1])
         parts += filter(_SUBCOMMAND.fullmatch, words[2:3])

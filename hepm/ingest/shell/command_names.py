@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import dropwhile
@@ -11,19 +12,17 @@ from typing import Final
 
 from hepm.ingest.redact import default_redactor
 from hepm.ingest.shell.parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
-from hepm.types import ToolName, Trajectory, Turn
+from hepm.types import JSON, ToolName, Trajectory, Turn
 
-_READ: Final = 2_000  # characters: the rest of a longer command is a heredoc or a list of files
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=|\$env:")
 _PROGRAM: Final = re.compile(r"[\w.+-]{0,20}[A-Za-z][\w.+-]{0,20}")
-_NUMBER: Final = re.compile(r"[\d.]+[smhd]?")
-_VERSION: Final = re.compile(r"(python|pip)w?[\d.]*")
 
-SILENT: Final = frozenset((
-    "cd", "pushd", "popd", "export", "source", ".", "set", "unset", "true", ":", "wait", "exit", "return",
-    "ulimit", "umask", "trap", "shopt", "alias", "Set-Location", "for", "case", "select", "function", "done",
-    "fi", "esac", "}",
-))  # fmt: skip
+
+_BUILT_IN: Final = """
+cd pushd popd export source . set unset true : wait exit return ulimit umask trap shopt alias Set-Location for case
+select function done fi esac }
+"""
+SILENT: Final = frozenset(_BUILT_IN.split())
 """Programs that say nothing of what a line is for."""
 WEAK: Final = frozenset(["echo", "printf", "sleep", "test", "[", "[[", "Write-Host", "Write-Output"])
 """Programs that give the name only if there is no other."""
@@ -44,11 +43,11 @@ _VALUED: Final = frozenset((
 """Options of prefixes and runners that take a value."""
 
 
-def command_name(name: ToolName, arguments: object) -> ToolName:
+def command_name(name: ToolName, arguments: Mapping[str, JSON]) -> ToolName:
     """The name of a call in the graph: "Bash git" for a shell that runs git, else the tool's own."""
     if name not in SHELLS:
         return name
-    command = command_of(arguments)[:_READ]
+    command = command_of(arguments)[:2_000]  # the rest of a longer one is a heredoc or a list of files
     if name == "PowerShell":
         command = command.replace("\\", "/")
     program = _program(command)
@@ -87,10 +86,8 @@ def _program_of(words: list[str]) -> str:
     if not words or words[0] in SILENT:
         return ""
     program = words[0].rstrip("/").rpartition("/")[2].removesuffix(".exe")
+    program = re.sub(r"^(python|pip)w?[\d.]*$", r"\1", program)  # "python3.11"
     rest = words[1:]
-    versioned = _VERSION.fullmatch(program)  # "python3.11"
-    if versioned:
-        program = versioned[1]
     if program in SHELL_PROGRAMS:
         return _program(script_of(words) or "") or program
     if program == "python" and "-m" in rest[:-1]:
@@ -114,13 +111,11 @@ def _program_of(words: list[str]) -> str:
 
 
 def _without_prefixes(words: list[str]) -> list[str]:
-    while words:
-        if words[0] in _PREFIXES:
-            words = list(dropwhile(_NUMBER.fullmatch, _without_options(words[1:])))
-        elif _ASSIGNMENT.match(words[0]):
-            words = without_assignments(words)
-        else:
-            return words
+    words = without_assignments(words)
+    while words and words[0] in _PREFIXES:
+        inner = _without_options(words[1:])
+        # "timeout 5m make": the time is no program.
+        words = without_assignments(list(dropwhile(re.compile(r"[\d.]+[smhd]?").fullmatch, inner)))
     return words
 
 

@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
+
+from hepm.types import JSON
 
 SHELLS: Final = frozenset((
     "Bash", "PowerShell", "bash", "execute_bash", "execute_command", "exec_command", "local_shell",
@@ -16,12 +18,11 @@ SHELLS: Final = frozenset((
 ))  # fmt: skip
 """Tools of coding agents whose argument is a command line."""
 
-_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_SHELL_WORDS: Final = frozenset(("bash", "sh", "zsh", "shell", "terminal", "powershell", "exec", "cmd", "command"))
+_SHELL_WORDS: Final = re.compile("bash|sh|zsh|shell|terminal|powershell|exec|cmd|command", re.IGNORECASE)
 
 SHELL_PROGRAMS: Final = frozenset(["bash", "sh", "zsh", "dash", "fish", "pwsh", "powershell"])
 
-_KEYS: Final = ("command", "cmd", "commands")
+
 _HEREDOC: Final = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\s*$|\Z)", re.DOTALL | re.MULTILINE)
 # A substitution, with one more inside: "$(date)", "<(ls)", "`date`".
 _SUBSTITUTION: Final = re.compile(r"[$<>]\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`")
@@ -30,11 +31,9 @@ _PART: Final = re.compile(
     + _SUBSTITUTION.pattern,
     re.DOTALL,
 )
-_KEYWORD: Final = re.compile(r"\s*(?:(?:if|then|elif|else|while|until|do|!|\{)\s+)*")
+_KEYWORD: Final = r"(?:if|then|elif|else|while|until|do|!|\{)"
 _COMMENT: Final = re.compile(r"^\s*#.*$", re.MULTILINE)
-_KEYWORDS: Final = frozenset(["if", "then", "elif", "else", "while", "until", "do", "!", "{"])
 _SEPARATORS: Final = ";|&()\n"
-_WRITING: Final = frozenset([">", ">>", ">|", "&>", "&>>"])
 
 
 class SimpleCommand(NamedTuple):
@@ -54,27 +53,18 @@ class SimpleCommand(NamedTuple):
 def is_shell(name: str) -> bool:
     """Whether a tool is called like one that runs command lines: its result is what they printed."""
     name = name.partition(" ")[0]  # "Bash git": the program is no part of it
-    if name in SHELLS:
-        return True
-    words = [word.lower() for word in _WORD.findall(name)]  # "runShellCommand", "mcp__term__exec"
-    return not _SHELL_WORDS.isdisjoint(words)
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)  # "runShellCommand", "mcp__term__exec"
+    return name in SHELLS or any(map(_SHELL_WORDS.fullmatch, words))
 
 
-def command_of(arguments: object) -> str:
+def command_of(arguments: Mapping[str, JSON]) -> str:
     """The command line in the arguments of a call; "" if there is none."""
-    if not isinstance(arguments, Mapping):
-        return ""
-    by_name = cast("Mapping[str, object]", arguments)
-    command = next(filter(None, map(by_name.get, _KEYS)), "")
-    if isinstance(command, str):
-        return command
-    if not isinstance(command, list | tuple):
-        return ""
-    words = list(map(str, cast("Sequence[object]", command)))
-    # ["bash", "-lc", "git status"] is one command in words, ["git status", "make"] are two commands.
-    if "commands" in by_name:
-        return "\n".join(words)
-    return shlex.join(words)
+    command = arguments.get("command") or arguments.get("cmd") or arguments.get("commands")
+    if isinstance(command, list | tuple):
+        words = map(str, command)
+        # ["bash", "-lc", "git status"] is one command in words, ["git status", "make"] are two commands.
+        return "\n".join(words) if "commands" in arguments else shlex.join(words)
+    return command if isinstance(command, str) else ""
 
 
 def simple_commands(line: str) -> Iterator[SimpleCommand]:
@@ -109,10 +99,10 @@ def simple_commands(line: str) -> Iterator[SimpleCommand]:
         elif word.startswith(("<", ">", "&>")):
             redirection = word
         elif redirection:
-            if redirection in _WRITING:
+            if redirection in (">", ">>", ">|", "&>", "&>>"):
                 written.append(word)
             redirection = ""
-        elif words or word not in _KEYWORDS:
+        elif words or not re.fullmatch(_KEYWORD, word):
             words.append(word)
 
 
@@ -126,7 +116,7 @@ def pipelines(line: str) -> Iterator[list[str]]:
     beginnings: list[str] = []
     for part in _PART.finditer(text):
         if part["end"] or part["pipe"]:
-            beginnings.append(_KEYWORD.sub("", text[start : part.start()], count=1).strip())
+            beginnings.append(re.sub(rf"^\s*(?:{_KEYWORD}\s+)*", "", text[start : part.start()]).strip())
         if part["end"]:
             if beginnings[-1]:
                 yield beginnings

@@ -12,11 +12,6 @@ from typing import Final
 
 _READ: Final = 2_000  # characters
 
-# Without one of these no text runs a command for another one; most lessons hold none.
-_SIGN: Final = re.compile(r"[|`$<;&(\n]|:/|\s-|Invoke", re.IGNORECASE)
-# Quotes and escapes say nothing of what a line does: c"ur"l is curl.
-_NOISE: Final = re.compile(r"[\"'\\^]|\$[@*]|\$\{IFS[^}]*\}|\$IFS(?:\$\d)?")
-
 
 # Of programs any, perhaps behind the folder that it is in, and not as a part of a longer word.
 _NAMES: Final = r"""
@@ -86,15 +81,14 @@ _ADDRESS: Final = re.compile(r"\b(?:https?|ftp)://[^\s|;&<>()]+|\b[\w.-]+:(?:[\w
 
 def runs_remote_code(text: str) -> bool:
     """Whether a command, or a text with commands, runs what it fetches, decodes or is piped."""
-    return _SIGN.search(text) is not None and _runs_remote_code(text[:_READ])
+    # Without one of these no text runs a command for another one; most lessons hold none.
+    sign = re.search(r"(?i)[|`$<;&(\n]|:/|\s-|Invoke", text)
+    return sign is not None and _runs_remote_code(text[:_READ])
 
 
 @lru_cache(maxsize=16_384)
 def _runs_remote_code(text: str) -> bool:
-    if _RUNS.search(_plain(text)) is not None:
-        return True
-    fetched = fetched_files(text)
-    return bool(fetched) and runs_file(text, fetched)
+    return _RUNS.search(_plain(text)) is not None or runs_file(text, fetched_files(text))
 
 
 def fetched_files(command: str) -> set[str]:
@@ -102,16 +96,15 @@ def fetched_files(command: str) -> set[str]:
     plain = _plain(command[:_READ])
     if _FETCHES.search(plain) is None:
         return set()
-    names: set[str] = set()
-    for path in (*_WRITTEN.findall(_ADDRESS.sub(" ", plain)), *_ADDRESS.findall(plain)):
-        name = re.split(r"[?#]", path.rstrip("/"))[0].rpartition("/")[2]
-        if len(name) > 1 and name not in ("null", "stdout"):
-            names.add(name)
-    return names
+    paths = (*_WRITTEN.findall(_ADDRESS.sub(" ", plain)), *_ADDRESS.findall(plain))
+    names = {re.split(r"[?#]", path.rstrip("/"))[0].rpartition("/")[2] for path in paths}
+    return {name for name in names - {"null", "stdout"} if len(name) > 1}
 
 
 def runs_file(command: str, names: Collection[str]) -> bool:
     """Whether a command line runs, or unpacks or installs, a file of one of these names."""
+    if not names:
+        return False
     plain = _ADDRESS.sub(" ", _plain(command[:_READ]))
     found = re.finditer(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, names))})(?![\w.-])", plain)
     # The folders before a name are no part of it.
@@ -120,4 +113,6 @@ def runs_file(command: str, names: Collection[str]) -> bool:
 
 def _plain(text: str) -> str:
     text = text.replace(".\\", "./")  # a path of Windows
-    return _NOISE.sub(lambda found: " " if "IFS" in found[0] else "", text)
+    text = re.sub(r"\$\{IFS[^}]*\}|\$IFS(?:\$\d)?", " ", text)
+    # Quotes and escapes say nothing of what a line does: c"ur"l is curl.
+    return re.sub(r"[\"'\\^]|\$[@*]", "", text)

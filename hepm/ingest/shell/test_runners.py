@@ -14,12 +14,10 @@ from hepm.types import ToolCall
 _READ_CHARS: Final = 20_000
 """How much of a command is read, and of the end of its result."""
 
-_ASSIGNED: Final = re.compile(r"\w+=")
 _WRAPPERS: Final = re.compile(
     r"sudo|env|time|nohup|exec|nice|timeout|xvfb-run|uvx?|poetry|pipenv|pdm|hatch|rye|conda|mamba|micromamba|npx|bunx|"
     r"pnpm|yarn|bundle|coverage|python[\d.]*|docker|docker-compose|podman"
 )
-_INSTALLING: Final = frozenset({"pip", "install", "add", "remove", "uninstall", "show", "update", "sync", "build"})
 _NO_RUN: Final = re.compile(
     r"--(?:collect-only|co|version|help|fixtures|markers|no-run|listTests|list)|-V|-h|-DskipTests"
 )
@@ -44,10 +42,10 @@ ctest ctestEND
 rspec rspecEND
 script (?:make(?: -\S+)* (?:test|check)|tox|nox)END
 """  # noqa: E501
-_COMMANDS: Final[dict[str, re.Pattern[str]]] = {}
-for _line in _RUNNERS.strip().splitlines():
-    _name, _, _words = _line.partition(" ")
-    _COMMANDS[_name] = re.compile(_words.replace("END", "(?= |$)"))
+_COMMANDS: Final = {
+    name: re.compile(words.replace("END", "(?= |$)"))
+    for name, _, words in (line.partition(" ") for line in _RUNNERS.strip().splitlines())
+}
 
 
 class FileChange(NamedTuple):
@@ -86,19 +84,12 @@ class TestRun(NamedTuple):
         return not self.selected or all(part.startswith(self.selected) for part in other.selected)
 
 
-_QUOTES: Final = str.maketrans("\"'`;", "\n\n\n\n")
 _TEST_FILE: Final = re.compile(
     r"(?:^|/)(?:tests?|__tests__|specs?)/|(?:^|/)(?:test_[^/]*|conftest\.py)$|_test\.\w+$|\.(?:test|spec)\.\w+$|"
     r"_spec\.rb$|Tests?\.\w+$"
 )
 _DOCS: Final = re.compile(r"\.(?:md|rst|adoc)$")
-_EDITING: Final = re.compile(r"edit|write|patch|create|replace|insert", re.IGNORECASE)
-_READING: Final = frozenset({"view", "read", "open"})
-_PATHS: Final = ("file_path", "path", "filename", "file", "target_file", "notebook_path")
-# Codex' "*** Update File: a.py", or "+++ b/a.py" of a unified diff.
-_PATCHED: Final = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
-_IN_PLACE: Final = re.compile(r"-\w*i|--in-place")
-_GIT: Final = re.compile(r"apply|am|checkout|switch|restore|stash|revert|reset|merge|rebase|pull|cherry-pick")
+_GIT: Final = r"apply|am|checkout|switch|restore|stash|revert|reset|merge|rebase|pull|cherry-pick"
 
 
 def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
@@ -112,7 +103,7 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
     if not command or (" " not in command and call.arguments.get("path")):  # an editor's own commands: "create"
         return
     # A command may hold what a test runner or a shell would print at the end.
-    shows_summary = summary(command.replace("\\n", "\n").translate(_QUOTES)) is not None
+    shows_summary = summary(re.sub("[\"'`;]", "\n", command.replace("\\n", "\n"))) is not None
     for event in _parts(command):
         if isinstance(event, FileChange):
             yield event
@@ -124,11 +115,15 @@ def events_of(call: ToolCall) -> Iterator[FileChange | TestRun]:
 
 def _edited(call: ToolCall) -> list[str]:
     """The files that an editor's call changed, without documents."""
-    if not _EDITING.search(call.name) or call.arguments.get("command") in _READING:
+    edits = re.search(r"(?i)edit|write|patch|create|replace|insert", call.name)
+    if not edits or call.arguments.get("command") in ("view", "read", "open"):
         return []
-    paths = [str(call.arguments[key]) for key in _PATHS if call.arguments.get(key)]
+    keys = ("file_path", "path", "filename", "file", "target_file", "notebook_path")
+    paths = [str(call.arguments[key]) for key in keys if call.arguments.get(key)]
     for key in ("patch", "input"):
-        paths += _PATCHED.findall(str(call.arguments.get(key)))
+        # Codex' "*** Update File: a.py", or "+++ b/a.py" of a unified diff.
+        patched = r"(?m)^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ b/)(.+)$"
+        paths += re.findall(patched, str(call.arguments.get(key)))
     return [path for path in dict.fromkeys(paths) if not _DOCS.search(path)]
 
 
@@ -157,11 +152,11 @@ def _parts(command: str) -> Iterator[FileChange | TestRun]:
 
 def _changed(command: SimpleCommand) -> Iterator[FileChange]:
     words = command.words
-    program = words[0] if words else ""
+    program, first = [*words, "", ""][:2]
     targets = list(command.written)
-    if program in ("sed", "perl") and any(map(_IN_PLACE.match, words[1:])):
+    if program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
         targets += words[-1:]
-    if program == "patch" or (program == "git" and len(words) > 1 and _GIT.fullmatch(words[1])):
+    if program == "patch" or (program == "git" and re.fullmatch(_GIT, first)):
         targets.append("")  # something changed, and nobody knows which file
     for path in targets:
         if not path.startswith(("/dev/", "/tmp/")) and not _DOCS.search(path):
@@ -170,30 +165,24 @@ def _changed(command: SimpleCommand) -> Iterator[FileChange]:
 
 def _test_run(words: Sequence[str], where: str) -> TestRun | None:
     """The tests that a command runs, also behind wrappers: "CI=1 poetry run .venv/bin/pytest -q"."""
-    plain = [word for word in words if not _ASSIGNED.match(word)]
+    plain = [word for word in words if not re.match(r"\w+=", word)]
     if any(map(_NO_RUN.fullmatch, plain)):
         return None
+    installing = ("pip", "install", "add", "remove", "uninstall", "show", "update", "sync", "build")
     for position, word in enumerate(plain):
         program = PurePosixPath(word).name
         line = " ".join([program, *plain[position + 1 :]])
         for name, command in _COMMANDS.items():
             match = command.match(line)
             if match:
-                return TestRun(name, where, _selected(line[match.end() :]))
+                words = [word for word in line[match.end() :].split() if not _SELECTS_NOTHING.fullmatch(word)]
+                return TestRun(name, where, tuple(sorted([word.removeprefix("./") for word in words])))
         # Of a script nothing is known.
-        if not _WRAPPERS.fullmatch(PurePosixPath(plain[0]).name) or word in _INSTALLING or program.startswith("python"):
+        if not _WRAPPERS.fullmatch(PurePosixPath(plain[0]).name) or word in installing or program.startswith("python"):
             return None
     return None
 
 
-def _selected(rest: str) -> tuple[str, ...]:
-    """What a test command selects; nothing for words that mean all tests."""
-    words = [word.removeprefix("./") for word in rest.split() if not _SELECTS_NOTHING.fullmatch(word)]
-    return tuple(sorted(words))
-
-
-_FAILED: Final = re.compile(r"^(?:Exit code:? |Process exited with code )(?!0)", re.MULTILINE)
-_COLOUR: Final = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _NOT_RUN: Final = re.compile(
     r"errors? during collection|ERROR collecting|No module named|command not found|Failed to import test module|"
     r"Test suite failed to run|\[setup failed\]|[Nn]o tests (?:found|ran|were found)|NO TESTS RAN|no test specified|"
@@ -209,15 +198,16 @@ def _with_verdict(run: TestRun, call: ToolCall) -> TestRun:
     text = result
     if result.lstrip().startswith("{"):  # an object with the output: its texts are read as they stand
         text = result.replace("\\n", "\n").replace('"', "\n")
-    text = _COLOUR.sub("", text[-_READ_CHARS:])
+    text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text[-_READ_CHARS:])  # without the colours of terminals
     counts = summary(text)
     if counts is None:
         return run
     passed_count, failed_count = counts
     passed = None
+    is_failed = call.error or re.search(r"(?m)^(?:Exit code:? |Process exited with code )(?!0)", text)
     if failed_count and not _NOT_RUN.search(text):
         passed = False
-    elif passed_count and not failed_count and not call.error and not result.endswith(CUT) and not _FAILED.search(text):
+    elif passed_count and not failed_count and not is_failed and not result.endswith(CUT):
         passed = True
     return run._replace(passed=passed, tests=passed_count + failed_count)
 
@@ -245,36 +235,29 @@ Tests run: (?P<all>\d+), (?P<words>Failures: \d+, Errors: \d+, Skipped: \d+)\s*$
 ^\d+% tests passed, (?P<words>\d+ tests? failed) out of (?P<all>\d+)
 ^(?P<all>\d+) examples?, (?P<words>\d+ failures?(?:, \d+ pending)?)
 """.strip().splitlines()
-_FAILED_WORD: Final = re.compile(
+_FAILED_WORD: Final = (
     r"(\d+) (?:(?:tests? )?failed|failing|errors?|failures?)\b|(?:[Ff]ailures|[Ee]rrors)[=:] ?(\d+)|fail (\d+)"
 )
-_PASSED_WORD: Final = re.compile(r"(\d+) (?:x?passed|passing)\b|pass (\d+)")
-_SKIPPED_WORD: Final = re.compile(r"(\d+) (?:skipped|pending)\b|[Ss]kipped[=:] ?(\d+)")
 
 
 def summary(text: str) -> tuple[int, int] | None:
     """How many tests passed and failed by the summaries that runners print; None without one."""
-    passed_count = failed_count = 0
-    has_summary = False
+    counts: tuple[int, int] | None = None
     for pattern in _SUMMARIES:
         for match in re.finditer(pattern, text, re.MULTILINE):
-            has_summary = True
             groups = match.groupdict()  # only those of this pattern
             words = groups.get("words") or ""
             failed = _total(_FAILED_WORD, words) + ("failed_line" in groups)
             if "all" in groups:
-                passed = int(groups["all"]) - failed - _total(_SKIPPED_WORD, words)
+                skipped = _total(r"(\d+) (?:skipped|pending)\b|[Ss]kipped[=:] ?(\d+)", words)
+                passed = int(groups["all"]) - failed - skipped
             else:
-                passed = _total(_PASSED_WORD, words) + ("passed_line" in groups)
-            passed_count += max(passed, 0)
-            failed_count += failed
-    if not has_summary:
-        return None
-    return passed_count, failed_count
+                passed = _total(r"(\d+) (?:x?passed|passing)\b|pass (\d+)", words) + ("passed_line" in groups)
+            passed_count, failed_count = counts or (0, 0)
+            counts = passed_count + max(passed, 0), failed_count + failed
+    return counts
 
 
-def _total(pattern: re.Pattern[str], words: str) -> int:
-    total = 0
-    for numbers in pattern.findall(words):
-        total += int("".join(numbers))  # "2 failed" and "failures=2" are in different groups
-    return total
+def _total(pattern: str, words: str) -> int:
+    # "2 failed" and "failures=2" are in different groups.
+    return sum(int("".join(numbers)) for numbers in re.findall(pattern, words))

@@ -34,31 +34,28 @@ _TABLE: Final = r"""
 (\s(?:-m|-am|--message|--title|--body)[\s=]+)WORD => \1<value>
 (\b(?:log-?in|sign-?in|(?:add-)?authtoken|set-(?:token|key)|h?t?passwd)\s+(?:-\S+\s+)*)(?!(?:https?://)?[a-z0-9-]+(?:\.[a-z0-9-]+)+(?:\s|$)|[-|&;])WORD => \1<key>
 """  # noqa: E501
-_RULES: Final[list[tuple[re.Pattern[str], str]]] = []
-for _line in _TABLE.strip().splitlines():
-    _found, _, _told = _line.replace("WORD", _WORD).replace("SECRET", _SECRET).partition(" => ")
-    _RULES.append((re.compile(_found, re.IGNORECASE), _told))
-_MOST: Final = 9  # values of one kind
+_LINES: Final = _TABLE.replace("WORD", _WORD).replace("SECRET", _SECRET).strip().splitlines()
+_RULES: Final = [
+    (re.compile(found, re.IGNORECASE), told) for found, _, told in (line.partition(" => ") for line in _LINES)
+]
 
 _PIECE: Final = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<!<)[a-z0-9]{8,}")
 _ID: Final = re.compile(r"(?i)\d{9,}|(?=\w*\d)[0-9a-f-]{16,}|\w*[bcdfghjklmnpqrstvwxz]{6}\w*")
-_HUMP: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def without_values(command: str) -> str:
     """The command with each value that may be one user's own as "<value>" or "<key>"; all else stays as it is."""
     for pattern, told in _RULES:
-        for _ in range(_MOST):
-            before = command
-            command = pattern.sub(told, before)
-            if command == before:
+        for _ in range(9):  # values of one kind
+            command, count = pattern.subn(told, command)
+            if not count:
                 break
     return _PIECE.sub(lambda piece: "<key>" if is_random(piece[0]) else piece[0], command)
 
 
 def is_random(text: str) -> bool:
     """Whether letters and digits change as in no word, also in none such as "assembleDebugTest" or "python311"."""
-    humps = _HUMP.findall(text)
+    humps = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", text)
     changes = sum(one.isdigit() != other.isdigit() for one, other in pairwise(humps))
     changes += sum(len(hump) < 3 for hump in humps if not hump.isdigit())
     return (changes > 3 and 4 * changes >= len(text)) or _ID.fullmatch(text) is not None
