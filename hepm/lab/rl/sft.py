@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from hepm.agents.tagged import read_action, spans_of, tag_instructions
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
+from hepm.lab.environments import schema_of
 from hepm.lab.rl.dialect import Dialect, ModelReply
 from hepm.lab.rl.spans import TokenSpan, row_of
 from hepm.memory import Memory
@@ -91,7 +92,7 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
     redactor = Redactor()
     for run in _shortest(memory, namespace, tagged=True):
         called = sorted({call.name for call in run.calls()}.intersection(described))
-        specs = [_spec_of(described[name]) for name in called]
+        specs = [schema_of(described[name]) for name in called]
         messages = [{"role": "system", "content": tag_instructions(specs)}]
         turns = tuple(turn for turn in redactor(run).turns if turn.role != "system")
         for span in spans_of(replace(run, turns=turns)):
@@ -120,12 +121,7 @@ def example_of(run: Trajectory) -> Example:
     messages: list[Object] = []
     for message in as_messages(turns):
         messages.append({key: message[key] for key in _KEYS if key in message})
-    return {"messages": messages, "tools": [_spec_of(tool) for tool in run.tools]}
-
-
-def _spec_of(tool: Tool) -> Object:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": function}
+    return {"messages": messages, "tools": [schema_of(tool) for tool in run.tools]}
 
 
 def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpan]:

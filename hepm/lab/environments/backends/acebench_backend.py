@@ -17,11 +17,10 @@ Object = dict[str, Any]
 Call = tuple[str, Object]
 """A tool and its arguments."""
 
-_calls: Any = importlib.import_module("calls")  # beside this module, where hepm cannot be imported
+_serve = importlib.import_module("serve")  # beside this module, where hepm cannot be imported
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
 _SOURCE = Path(os.environ["PYTHONPATH"])  # the checkout alone: see `Package.variables`
-_GREETING = "Is there anything you need help with today?"
 _END = "finish conversation"
 _ALONE = "The user's message holds all that the user knows and wants; there will be no other. Answer at the end."
 # The one of "Domino's", within a text in single quotes.
@@ -68,8 +67,13 @@ def tasks(part: str) -> Iterator[Object]:
             system = f"{system}\n{_ALONE}"
             request = record["question"]
             gold = [[_ideal_calls(record)[0], ""]]
-        family = "-".join(record["involved_classes"])
-        yield {"id": id, "request": request, "system": system.strip(), "family": family, "gold": gold}
+        yield {
+            "id": id,
+            "request": request,
+            "system": system.strip(),
+            "family": "-".join(record["involved_classes"]),
+            "gold": gold,
+        }
 
 
 def _ideal_calls(record: Object) -> list[list[Call]]:
@@ -162,7 +166,7 @@ class AceBenchEpisode:
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the text that the authors' code evaluates."""
         self._made.append((tool, arguments))
-        text = _calls.written(tool, arguments)
+        text = _serve.written(tool, arguments)
         results = self._execute([text]) if text else ""
         if isinstance(results, str):
             return "Error during execution: check the arguments", True
@@ -173,7 +177,7 @@ class AceBenchEpisode:
         if not self._conversation:
             return None
         if len(self._conversation) == 1:
-            text = _GREETING  # by which the authors' agent begins
+            text = "Is there anything you need help with today?"  # by which the authors' agent begins
         # For the model that plays the user, the agent is the "user".
         self._conversation.append({"role": "user", "content": text})
         reply = ask.text(self._conversation, temperature=0.001)
@@ -208,7 +212,7 @@ class AceBenchEpisode:
     def close(self) -> None:
         """Remove what the authors' code keeps of the run in its module."""
         self._instances = {}
-        _calls.forget(self._utils, f"hepm_{self._id}_")
+        _serve.forget(self._utils, f"hepm_{self._id}_")
 
 
 start = AceBenchEpisode
