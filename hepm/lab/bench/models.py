@@ -204,5 +204,8 @@ def _gold_steps(task: Task) -> list[Object]:
 
 def tool_call(tool: str, arguments: Mapping[str, Any], number: int) -> Object:
     """A call in a message of a model, the so-manieth of its run."""
-    function = {"name": tool, "arguments": json.dumps(arguments)}
-    return {"id": f"call_{number}", "type": "function", "function": function}
+    return {
+        "id": f"call_{number}",
+        "type": "function",
+        "function": {"name": tool, "arguments": json.dumps(arguments)},
+    }

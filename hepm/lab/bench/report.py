@@ -50,25 +50,26 @@ def report_on(bench: Bench) -> Object:
     """
     options = bench.options
     trials = range(options.trials)
-    finished: list[str] = []
-    for task in bench.tested:
-        if all(Key(arm, task.id, trial) in bench.ended for arm, trial in product(bench.arms, trials)):
-            finished.append(task.id)
+    finished = [
+        task.id
+        for task in bench.tested
+        if all(Key(arm, task.id, trial) in bench.ended for arm, trial in product(bench.arms, trials))
+    ]
     reference = OFF if OFF in bench.arms else bench.arms[0]
     runs: dict[str, list[list[Facts]]] = {}
     for arm in bench.arms if finished else ():
         runs[arm] = [[bench.ended[Key(arm, task, trial)].facts for trial in trials] for task in finished]
-    drawn = [bench.families.get(task, task) for task in finished]
-    comparison = ArmComparison(finished, drawn, options.seed)
+    comparison = ArmComparison(finished, [bench.families.get(task, task) for task in finished], options.seed)
     arms: dict[str, Object] = {}
     for arm, of_arm in runs.items():
         others = None if arm == reference else runs[reference]
         arms[arm] = comparison.scores(of_arm, others, sessions=len(trials) * bench.has_sessions)
     sentence = _effort if bench.has_sessions else _sentence
-    sentences: list[str] = []
-    for arm, scores in arms.items():
-        if arm not in (reference, *bench.not_compared):
-            sentences.append(sentence(arm, scores, reference, arms[reference], len(finished)))
+    sentences = [
+        sentence(arm, scores, reference, arms[reference], len(finished))
+        for arm, scores in arms.items()
+        if arm not in (reference, *bench.not_compared)
+    ]
     return {
         "environment": bench.environment.name,
         "model": bench.endpoint.model,
@@ -133,9 +134,9 @@ def tables(report: Object) -> list[Table | str]:
 def _figures(report: Object, arms: Mapping[str, Object]) -> Iterator[Table]:
     """What is judged of runs, a table each with the difference to the reference; then the means of the rest."""
     measures: list[Object] = [scores["measures"] for scores in arms.values()]
-    columns: dict[str, list[Object]] = {}
-    for name in dict.fromkeys(chain(MEASURES, *measures)):
-        columns[name] = [of_arm.get(name, {}) for of_arm in measures]
+    columns = {
+        name: [of_arm.get(name, {}) for of_arm in measures] for name in dict.fromkeys(chain(MEASURES, *measures))
+    }
     if columns["reward"] == columns["success"]:  # no reward was between 0 and 1
         del columns["reward"]
     title = f"{report['environment']} with {report['model']}: {count_of(report['tasks'], 'task')}"

@@ -110,8 +110,7 @@ class ArmComparison:
             if record is not None:
                 difference = others and self._resampled(values_T - _means(others, measure))
                 # Of runs, not of tasks: a task with several successful trials counts as often.
-                value = _mean(chain.from_iterable(runs), measure)
-                measures[name] = record | {"value": value, "difference": difference}
+                measures[name] = record | {"value": _mean(chain.from_iterable(runs), measure), "difference": difference}
         return measures
 
     def _resampled(self, values_T: FloatArray) -> Object | None:
@@ -141,10 +140,13 @@ def _change(mine: Sequence[Facts], theirs: Sequence[Facts], *, won: bool) -> Obj
     run, other = mine[trial], theirs[trial]
     moves = [*zip_longest(run.moves, other.moves)]
     step = next((n for n, (move, other_move) in enumerate(moves) if move != other_move), len(moves))
-    hint = "".join(run.hints[step : step + 1])
     return {
-        "trial": trial, "step": step, "hint": hint, "without": other.moves[step:], "with_memory": run.moves[step:],
-    }  # fmt: skip
+        "trial": trial,
+        "step": step,
+        "hint": "".join(run.hints[step : step + 1]),
+        "without": other.moves[step:],
+        "with_memory": run.moves[step:],
+    }
 
 
 def _means(runs: Runs, measure: Measure) -> FloatArray:
@@ -162,10 +164,7 @@ def _pass_k(runs: Runs) -> list[float]:
     of the tasks two do."""
     # Of c successes in n trials, C(c, k) / C(n, k) is the chance that k trials drawn without repetition all succeed.
     trials = len(runs[0])
-    chances: list[float] = []
-    for k in range(1, trials + 1):
-        chances.append(fmean(comb(_successes(of_task), k) / comb(trials, k) for of_task in runs))
-    return chances
+    return [fmean(comb(_successes(of_task), k) / comb(trials, k) for of_task in runs) for k in range(1, trials + 1)]
 
 
 def _successes(runs: Sequence[Facts]) -> int:

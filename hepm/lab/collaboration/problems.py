@@ -62,11 +62,10 @@ def _choice(context: str, question: str, options: Sequence[str], right: int) -> 
 
 def _of_json(text: str) -> list[Problem]:
     """One record, a list of them, or one a line."""
-    if text.lstrip().startswith("["):
-        return [_of_record(record) for record in json.loads(text)]
-    # Records may stand on several lines each, so that a split by lines would cut them.
-    listed = re.sub(r"(?<=})\s*\n\s*(?={)", ",", text)
-    return [_of_record(record) for record in json.loads(f"[{listed}]")]
+    if not text.lstrip().startswith("["):
+        # Records may stand on several lines each, so that a split by lines would cut them.
+        text = "[" + re.sub(r"(?<=})\s*\n\s*(?={)", ",", text) + "]"
+    return list(map(_of_record, json.loads(text)))
 
 
 def _of_record(record: Mapping[str, Any]) -> Problem:

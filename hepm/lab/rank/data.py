@@ -22,8 +22,6 @@ AFTER: Final = ("state", "after", "tool")
 BEFORE: Final = ("state", "before", "tool")
 FEWEST_FAMILIES: Final = 10
 """With fewer nothing is trained: some are held out, to see when to stop."""
-MOST_EDGES: Final = 10_000
-"""Edges of each kind in a graph that is trained on; states that none of them touches are left out."""
 
 
 def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
@@ -66,14 +64,15 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     return data
 
 
-def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, seed: int = 0) -> HeteroData:
+def without(data: HeteroData, held_R: Tensor, *, most_edges: int = 10_000, seed: int = 0) -> HeteroData:
     """The graph as it would be without the runs where `held_R` is true: their counts, edges and states are gone.
 
     What a ranker predicts must not stand in the graph it reads. States are those of successful runs. `run` and `call`
     are left out.
 
     Args:
-        most_edges: Of each kind; where there are more, each tool draws an equal number of those that lead to it.
+        most_edges: Of each kind; where there are more, each tool draws an equal number of those that lead to it, and
+            states that none of them touches are left out.
     """
     kept = HeteroData()
     tools = len(data["tool"].x)

@@ -33,14 +33,10 @@ ENCODERS: Final[dict[str, type[Encoder]]] = {"sage": Sage, "gatv2": GatV2, "hete
 HIDDEN: Final = 64
 """Size H of the tools' vectors."""
 RATE: Final = 1e-2
-DECAY: Final = 1e-2
 GROUPS: Final = 5
 """Parts of the families; the graph that a part is predicted from lacks it."""
 MOST_CALLS: Final = 20_000
 """Calls of an epoch: drawn anew for each in a larger memory."""
-MOST_BATCHES: Final = 64
-MOST_STOPPING: Final = 4_096
-"""Calls of the families held out inside training that decide when to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +144,7 @@ def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
         is_small = parameter.dim() == 0 or len(parameter) <= 3
         (small if is_small else others).append(parameter)
     groups = [{"params": others}, {"params": small, "lr": 5 * RATE, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=RATE, weight_decay=DECAY)
+    return torch.optim.AdamW(groups, lr=RATE, weight_decay=1e-2)
 
 
 class _Examples:
@@ -228,7 +224,7 @@ class _Examples:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]
-        size = max(self._options.batch, len(drawn) // MOST_BATCHES + 1)
+        size = max(self._options.batch, len(drawn) // 64 + 1)  # at most so many batches, and a few more
         parts: list[tuple[int, NDArray[np.intp]]] = []
         graphs: dict[int, HeteroData] = {}
         for group in range(1, GROUPS + 1):
@@ -245,7 +241,7 @@ class _Examples:
         """Of successful calls of the families that are held out, from all others."""
         model.eval()
         rng = np.random.default_rng(self._options.seed)
-        rows = rng.permutation(self._stopping)[:MOST_STOPPING]
+        rows = rng.permutation(self._stopping)[:4_096]
         graph, total = self._graph(0, 0), 0.0
         for part in _chunks(rows, self._options.batch):
             *asked, target = self._asked(part, rng)
@@ -288,9 +284,6 @@ def export(model: GraphRanker, data: HeteroData) -> dict[str, Float32Array]:
     """The weights that `hepm.rank.ranker.Ranker` takes, with the vectors of all tools of the graph."""
     graph = without(data, torch.zeros(len(data["run"].success), dtype=torch.bool))
     weights = {"tools": model.encoder(graph)}
-    for name, value in model.scorer.state_dict().items():
-        weights[f"scorer.{name}"] = value
-    if model.attention is not None:
-        for name, value in model.attention.state_dict().items():
-            weights[f"attention.{name}"] = value
+    # In the place of the encoder: a ranker takes its vectors, and the parameters of what scores them.
+    weights |= {name: value for name, value in model.state_dict().items() if not name.startswith("encoder.")}
     return {name: value.contiguous().numpy() for name, value in weights.items()}

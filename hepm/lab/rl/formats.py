@@ -140,11 +140,13 @@ class Tags:
             return calls[-1].result or ""
 
         text, by = observe(action, episode.tools, recall=None if self.memory is None else recall, call=call)
-        read = "" if by == "tool" else text
-        turn = Turn("assistant", action.text, tuple(calls), recalled=tuple(recalled), read=read)
+        if by == "tool":
+            turn = Turn("assistant", action.text, tuple(calls))
+            return Acted(wrote, turn, messages=[{"role": "user", "content": text}])
+        turn = Turn("assistant", action.text, recalled=tuple(recalled), read=text)
         if by == "memory":
             return Acted(wrote, turn, messages=[{"role": "user", "content": ""}], by="user", recalled=text)
-        return Acted(wrote, turn, messages=[{"role": "user", "content": text}], by="tool" if by == "tool" else "user")
+        return Acted(wrote, turn, messages=[{"role": "user", "content": text}], by="user")
 
 
 def _parts(action: TaggedAction, sampled: Sampled, dialect: Dialect, *, most: int) -> list[TokenSpan]:
