@@ -46,10 +46,11 @@ class _Shelf(NamedTuple):
         A known lesson is skipped: its words, and so its vector, never change.
         """
         known = set(self.ids)
-        fresh: dict[str, Float32Array] = {}
-        for lesson in lessons:
-            if lesson.vector is not None and lesson.row.id not in known:
-                fresh[lesson.row.id] = lesson.vector
+        fresh = {
+            lesson.row.id: lesson.vector
+            for lesson in lessons
+            if lesson.vector is not None and lesson.row.id not in known
+        }
         if not fresh:
             return self
         ids = [*self.ids, *fresh]
@@ -160,9 +161,7 @@ class LessonMirror:
     def all(self, kind: Kind, *, retired: bool = False) -> list[StoredLesson]:
         """Lessons of a kind in order of arrival, without their vectors."""
         lessons = list(self._now.lessons[kind].values())
-        if not retired:
-            lessons = [lesson for lesson in lessons if lesson.row.live]
-        return sorted(lessons, key=attrgetter("seq"))
+        return sorted([lesson for lesson in lessons if retired or lesson.row.live], key=attrgetter("seq"))
 
     def holds(self, kind: Kind) -> bool:
         """Whether there ever was a lesson of a kind."""

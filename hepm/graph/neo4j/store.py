@@ -211,10 +211,7 @@ class Neo4jTransaction(Transaction):
     def ask(self, name: str, rows: Iterable[Values], /) -> list[Row]:
         """The rows that a named statement returns for all of `rows`."""
         # All are sent before the first answer is read: the server works while the next part is packed.
-        answers: list[Row] = []
-        for result in self.write(name, rows):
-            answers += rows_of(result)
-        return answers
+        return [row for result in self.write(name, rows) for row in rows_of(result)]
 
     def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> list[neo4j.Result]:
         """Send a named statement for some rows at a time, without waiting for the server."""
@@ -222,8 +219,8 @@ class Neo4jTransaction(Transaction):
         size = ROWS
         if sent and not _HEAVY.isdisjoint(sent[0]):
             size = VECTOR_ROWS
-        revision = self.header.revision + 1  # the one that this transaction makes
-        shared = {"space": self.space, "namespace": self.namespace, "changed": revision}
+        # The revision that this transaction makes.
+        shared = {"space": self.space, "namespace": self.namespace, "changed": self.header.revision + 1}
         return [self.send(name, rows=part, **shared) for part in parts(sent, size)]
 
     def set_header(self, **values: object) -> None:
@@ -252,8 +249,8 @@ class Neo4jTransaction(Transaction):
         self._last_lesson += 1
         values = super().lesson_row(row, vectors)
         first = {"seq": self._last_lesson, **row.prior._asdict(), "score": row.prior.score}
-        place = {"namespace": self.namespace, "space": self.space}
-        return {**values, "first": first, "properties": {**row.columns, **place, "record": values["record"]}}
+        properties = row.columns | {"namespace": self.namespace, "space": self.space, "record": values["record"]}
+        return {**values, "first": first, "properties": properties}
 
     def put_lessons(self, rows: Sequence[LessonRow], vectors: TextVectors) -> None:
         """Write the nodes of lessons, and link them anew to runs, tools, lessons, users and concepts."""
@@ -287,12 +284,11 @@ class Neo4jTransaction(Transaction):
         changed = sorted(self.sources)
         self.write("summarise_edges", [{"tool": tool, "limit": EDGE_SUMMARIES} for tool in changed])
         self.write("weigh_edges", rows_naming("tool", changed))
-        sources = None if everything else changed
         self.send(
             "note_change",
             namespace=self.namespace,
             space=self.space,
-            sources=json.dumps(sources, ensure_ascii=False),
+            sources=json.dumps(None if everything else changed, ensure_ascii=False),
             rewritten=self.how_rewritten(everything=everything),
             last_run=self.last_run,
             last_state=self._last_state,
@@ -325,8 +321,7 @@ class Neo4jTransaction(Transaction):
         numbered: list[Values] = []
         for row in rows:
             self._last_state += 1
-            vector = vector_bytes(vectors, row["summary"])
-            numbered.append({**row, "id": self._last_state, "vector": vector})
+            numbered.append({**row, "id": self._last_state, "vector": vector_bytes(vectors, row["summary"])})
         grown: set[str] = set()
         for move, has_changed, has_grown in self.ask("add_states", numbered):
             self.rewritten |= has_changed

@@ -30,8 +30,6 @@ Report = Callable[[int, int], None]
 LINE: Final = "5.26"  # of releases, with long-term support; one writes the data of its own alone
 VERSION: Final = "5.26.30"
 MAIN: Final = "org.neo4j.server.CommunityEntryPoint"
-_THREADS: Final = 8  # that fetch jars
-_TIMEOUT_S: Final = 30  # of one request to a repository
 
 
 class Jar(NamedTuple):
@@ -130,8 +128,8 @@ def _fetch(jars: Sequence[Jar], cache: Path, report: Report | None, say: Say) ->
     shutil.rmtree(staging, ignore_errors=True)  # what a killed process left
     logging.getLogger("jgo").addHandler(logging.NullHandler())  # its warnings are errors here
     repositories: dict[str, str] = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
-    maven = MavenContext(repo_cache=staging, remote_repos=repositories, timeout=_TIMEOUT_S)
-    pool = ThreadPoolExecutor(_THREADS)
+    maven = MavenContext(repo_cache=staging, remote_repos=repositories, timeout=30)
+    pool = ThreadPoolExecutor(8)
     try:
         running = [pool.submit(_fetch_one, jar, maven, cache) for jar in lacking]
         for done, future in enumerate(as_completed(running), start=len(jars) - len(lacking) + 1):
