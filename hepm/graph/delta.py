@@ -33,7 +33,6 @@ Names: TypeAlias = tuple[ToolName, ...]
 """Of tools."""
 
 SAID_CHARS: Final = 2000  # of a user's words in a run, by which runs are compared
-REQUEST_CHARS: Final = 600  # of them, in which the first request is looked for
 USER_SPOKE, AGENT_SPOKE, FAILED = 1, 2, 4
 ADVISED = 32
 """In the flags of a transition: a hint had named a tool since the calls before."""
@@ -352,8 +351,16 @@ class Delta:
             for time in set(times)
         ]
         for time, _, _, description, parameters, name in sorted(descriptions):
-            text = {"described_at": time, "description": description, "parameters": parameters}
-            rows.append({"tool": name, "calls": 0, "errors": 0} | text)
+            rows.append(
+                {
+                    "tool": name,
+                    "calls": 0,
+                    "errors": 0,
+                    "described_at": time,
+                    "description": description,
+                    "parameters": parameters,
+                }
+            )
         return rows
 
     def _count(self, run: RunRecord, sign: int) -> None:
@@ -397,16 +404,13 @@ def state_key(summary: str) -> int:
 
 def said_text(state: StateSummary) -> str:
     """All words of the user, a line for each message; the agent's own summary if nothing else is known."""
-    messages = [" ".join(text.split()) for text in state.said]
-    return "\n".join(messages)[:SAID_CHARS] or state.own
+    return "\n".join([" ".join(text.split()) for text in state.said])[:SAID_CHARS] or state.own
 
 
 def request_of(said: str) -> str:
     """What the user asked for first: the first line of `said_text`."""
-    for line in said[:REQUEST_CHARS].split("\n"):
-        if line.strip():
-            return line
-    return ""
+    # In their beginning: the texts of many runs are looked through.
+    return next(filter(str.strip, said[:600].split("\n")), "")
 
 
 @lru_cache(maxsize=65_536)  # of every run of a memory, and asked for anew with each fit

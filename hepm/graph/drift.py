@@ -25,7 +25,6 @@ ALARM: Final = 1e-4
 fail in 1 to 80 % of their runs throughout raise a false alarm in less than one run of a thousand."""
 RECOVERED: Final = 0.001
 """Chance of so few failures in the very last runs if the drift went on."""
-_DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,8 @@ def _vouched(latest: Sequence[Observation], recent: int) -> bool:
     tokens = {run.token for run in latest if run.token}
     if len(tokens) > 1:
         return len({run.token for run in failed}) > 1
-    return len({(run.model, run.ended // _DAY_S) for run in failed}) > 1
+    # By model and day.
+    return len({(run.model, run.ended // 86_400) for run in failed}) > 1
 
 
 def drift_of(latest: str) -> Drift | None:
@@ -137,8 +137,7 @@ def _is_over(latest: str, since: int) -> bool:
             continue
         lasting = latest.count("1", 0, last)
         rest = failures - lasting
-        chance = _at_least(last - lasting, last, since - last - rest, since - last, limit=RECOVERED)
-        if chance < RECOVERED:
+        if _at_least(last - lasting, last, since - last - rest, since - last, limit=RECOVERED) < RECOVERED:
             return True
     return False
 

@@ -24,7 +24,6 @@ from hepm.text import count_of, cut
 
 ExaminationProgress: TypeAlias = Callable[[int, int], object]
 
-_SHOWN: Final = 3  # rows that a sentence names
 _SHOWN_CHARS: Final = 60  # of each value in it
 _WHOLE_CHARS: Final = 200  # up to which a text is compared as it is; of a longer one its beginning and a hash
 
@@ -224,7 +223,7 @@ def _compared(
                 db.executemany(put, _noted(kind, store, namespace))
             ((number,),) = db.execute("SELECT count(*) FROM pair WHERE expected IS NOT stored")
             if number:
-                first = db.execute(f"SELECT * FROM pair WHERE expected IS NOT stored ORDER BY key LIMIT {_SHOWN}")
+                first = db.execute("SELECT * FROM pair WHERE expected IS NOT stored ORDER BY key LIMIT 3")
                 shown = "; ".join([_difference(*row) for row in first])
                 differ = "differs" if number == 1 else "differ"
                 yield Finding(f"{count_of(number, what)} {differ} from {right}: {shown}")

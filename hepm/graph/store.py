@@ -184,8 +184,12 @@ class Store(ABC):
         Raises:
             EmbedderMismatchError: as `write`, here and below.
         """
-        work = partial(add_runs, runs=runs, vectors=vectors, replay=replay, relabel=relabel, join=join)
-        return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
+        return self.write(
+            namespace,
+            partial(add_runs, runs=runs, vectors=vectors, replay=replay, relabel=relabel, join=join),
+            embedder=embedder,
+            vectors=vectors.values(),
+        )
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
         """Set descriptions and parameters, replacing those from the runs so far."""
@@ -224,8 +228,9 @@ class Store(ABC):
         rename: bool = False,
     ) -> None:
         """Make `alias` another name of a tool (see `hepm.graph.tool_life.add_alias`)."""
-        work = partial(add_alias, alias=alias, tool=tool, replay=replay, rename=rename)
-        self.write(namespace, work, embedder=embedder)
+        self.write(
+            namespace, partial(add_alias, alias=alias, tool=tool, replay=replay, rename=rename), embedder=embedder
+        )
 
     def remove_alias(
         self, alias: ToolName, *, namespace: str, replay: RecordParser, embedder: str | None = None
@@ -346,9 +351,8 @@ class Store(ABC):
         total = sum(len(texts) for _, _, texts in waiting)
         done = 0
         for namespace, of, texts in waiting:
-            vectors = embedder.embed(list(texts.values()))
-            by_key = dict(zip(texts, vectors, strict=True))
-            self.put_vectors(of, by_key, namespace=namespace, embedder=embedder.name)
+            vectors = dict(zip(texts, embedder.embed(list(texts.values())), strict=True))
+            self.put_vectors(of, vectors, namespace=namespace, embedder=embedder.name)
             done += len(texts)
             if on_progress is not None:
                 on_progress(done, total)

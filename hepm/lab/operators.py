@@ -146,7 +146,7 @@ def reworded(operator: str, parents: Sequence[Member], written: RewordedExperien
         conditions = Conditions(preconditions=preconditions)
     else:
         conditions = joined(experiences[0].conditions, experiences[-1].conditions)
-    every = list(chain.from_iterable(parent.sources for parent in experiences))
+    every = chain.from_iterable(parent.sources for parent in experiences)
     # The last one counts: a run that gave words to one parent gave them to the child.
     sources = {source.run: source for source in sorted(every, key=lambda source: source.words)}
     outcomes = dict.fromkeys(parent.outcome for parent in experiences)

@@ -20,8 +20,6 @@ _log = logging.getLogger("hepm")
 
 Kind: TypeAlias = Literal["experience", "principle", "notes"]
 KINDS: Final[tuple[Kind, ...]] = ("experience", "principle", "notes")
-LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "Principle", "notes": "Notes"}
-"""Of the nodes of each kind in the graph model."""
 APPROVED: Final = "review"
 """In the place of an evolution: a person approved the lesson, so that all sessions get it, whoever's runs taught it."""
 PENDING: Final = "pending"
@@ -287,7 +285,7 @@ def _is_sound(row: LessonRow) -> bool:
         texts.extend(items)
     if not all(isinstance(text, str) for text in texts):
         return False
-    for name, kind in NODES[LABELS[row.kind]].items():
+    for name, kind in NODES[row.kind.capitalize()].items():
         if name not in OF_EVERY_KIND and not isinstance(row.properties[name], _PYTHON_TYPES[kind]):
             return False
     return True

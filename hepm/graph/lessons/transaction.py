@@ -198,10 +198,12 @@ class LessonTransaction:
             success = outcomes.get(exposure.run)
             if success is None:
                 success = reported.get(exposure.run)
-            if exposure.run in edges and exposure.lesson in lessons:
-                row = lessons[exposure.lesson].row
-                if not row.heeded_by(edges[exposure.run], self._write.aliases):
-                    success = None
+            if (
+                exposure.run in edges
+                and exposure.lesson in lessons
+                and not lessons[exposure.lesson].row.heeded_by(edges[exposure.run], self._write.aliases)
+            ):
+                success = None
             settled.append(exposure._replace(success=success))
         return settled
 

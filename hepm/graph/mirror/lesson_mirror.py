@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,6 @@ from hepm.graph.rows import Float32Array, Header
 from hepm.graph.store import Store
 
 T = TypeVar("T")
-_Make: TypeAlias = Callable[[Collection[StoredLesson]], object]
-
-_GROWTH: Final = 1 + 1 / 64
-"""Weights are counted again after this growth: below 64 lessons with each new one."""
 
 
 class _Shelf(NamedTuple):
@@ -57,8 +53,9 @@ class _Shelf(NamedTuple):
         raw_ND = new_ND = np.stack(list(fresh.values())).astype(np.float16)
         if self.ids:
             raw_ND = np.concatenate([self.raw_ND, new_ND])
-        # Few more lessons: the weights are still about right, and only the new vectors are weighed.
-        if len(ids) <= _GROWTH * self.weighed:
+        # Few more lessons: the weights are still about right, and only the new vectors are weighed. Below 64 lessons
+        # weights are counted again with each new one.
+        if len(ids) <= (1 + 1 / 64) * self.weighed:
             vectors_ND = np.concatenate([self.vectors_ND, weighted(new_ND, self.weights_D)])
             return _Shelf(ids, raw_ND, self.weights_D, vectors_ND, self.weighed)
         weights_D = rarity(raw_ND)
@@ -73,7 +70,7 @@ class _Snapshot(NamedTuple):
 
     lessons: dict[Kind, dict[str, StoredLesson]]
     shelves: dict[Kind, _Shelf]
-    cached: dict[tuple[_Make, Kind], object]
+    cached: dict[tuple[Callable[[Collection[StoredLesson]], object], Kind], object]
 
 
 class LessonMirror:

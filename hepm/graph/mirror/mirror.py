@@ -24,7 +24,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger("hepm")
 
-_PAUSE_FACTOR = 10  # the follower pauses ten times as long as it took to read all calls
 _switching = threading.Lock()
 _switched: list[float] = []
 
@@ -203,12 +202,16 @@ class Mirror:
         except Exception as error:  # no caller waits for this thread: what it does not log is lost
             if str(error) != self._last_warning:
                 self._last_warning = str(error)
-                text = "the store cannot be followed, and suggestions go on from what was read before: %s"
-                _log.warning(text, error, exc_info=not isinstance(error, HepmError))
+                _log.warning(
+                    "the store cannot be followed, and suggestions go on from what was read before: %s",
+                    error,
+                    exc_info=not isinstance(error, HepmError),
+                )
             return
         self._last_warning = None
         if not paused:
-            self._paused_until = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - began)
+            # Ten times as long as it took to read all calls.
+            self._paused_until = time.monotonic() + 10 * (time.monotonic() - began)
 
     def close(self) -> None:
         """Stop following."""

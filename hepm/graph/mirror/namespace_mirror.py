@@ -129,12 +129,10 @@ class NamespaceMirror:
     def _read(self) -> _Snapshot:
         """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""
         now = _Snapshot(self.store.marks(namespace=self.name))
-        if self.store.remote:
-            calls = sum(tool.calls for tool in self.store.tools(namespace=self.name))
-            if calls <= 24_000:
-                now.whole = True
-                now.rows = self.all_rows()
-                self._read_ahead(now, now.rows.keys())
+        if self.store.remote and sum(tool.calls for tool in self.store.tools(namespace=self.name)) <= 24_000:
+            now.whole = True
+            now.rows = self.all_rows()
+            self._read_ahead(now, now.rows.keys())
         return now
 
     def _read_ahead(self, now: _Snapshot, tools: Collection[ToolName]) -> None:

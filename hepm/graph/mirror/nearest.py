@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,10 @@ from numpy.typing import NDArray
 from hepm.errors import ImplausibleVectorError
 from hepm.graph.rows import Float32Array
 
-IntArray: TypeAlias = NDArray[np.int64]
 NumberArray: TypeAlias = NDArray[np.uint32]
 
 # 512 coordinates of a chunk are 32 MB: long enough for full speed, and the most that is copied by one addition.
 _CHUNK_ROWS = 16_384
-_GROWTH: Final = 8  # an eighth more room than needed: memory stays within 1.3 times the vectors
-_ROUNDING: Final = 1e-6  # by which equal cosines may differ
 
 
 class Nearest(NamedTuple):
@@ -106,7 +103,7 @@ class StateBlock:
             cosine_T[others] = -np.inf
         named = np.flatnonzero(cosine_T > -np.inf)
         if most is not None and most < len(named):
-            least = np.partition(cosine_T[named], -most)[-most] - _ROUNDING
+            least = np.partition(cosine_T[named], -most)[-most] - 1e-6  # by which equal cosines may differ
             named = named[cosine_T[named] >= least]
         return list(map(Nearest, named.tolist(), cosine_T[named].tolist()))
 
@@ -126,7 +123,7 @@ class _Chunk:
     rows: int
     pairs_2P: NumberArray
     targets_G: NumberArray
-    starts_G: IntArray
+    starts_G: NDArray[np.int64]
 
     @classmethod
     def empty(cls, dimensions: int, *, sparse: bool) -> _Chunk:
@@ -139,8 +136,8 @@ class _Chunk:
         vectors_CD = self.vectors_CD
         if rows > len(vectors_CD):
             room = rows
-            if self.rows:  # most blocks are filled once: only one that grows gets more than it needs
-                room = min(rows + rows // _GROWTH, _CHUNK_ROWS)
+            if self.rows:  # most blocks are filled once: only one that grows gets an eighth more than it needs
+                room = min(rows + rows // 8, _CHUNK_ROWS)
             order = "F" if self.sparse else "C"
             vectors_CD = np.empty((room, vectors_ND.shape[1]), dtype=np.float32, order=order)
             vectors_CD[: self.rows] = self.vectors_CD[: self.rows]

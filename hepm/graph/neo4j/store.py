@@ -168,18 +168,6 @@ class Neo4jStore(Store):
         return super().near(vector, namespace, limit)
 
 
-_LINKS: Final = (
-    "unlink_lesson_runs",  # a run that no longer stands behind a lesson must go
-    "link_lesson_runs",
-    "link_lesson_tools",
-    "link_lesson_parents",
-    "link_triples",
-)
-"""Statements that link the nodes of lessons."""
-_HEAVY: Final = {"vector", "said_vector", "record"}
-"""Members of rows of which fewer are sent at once."""
-
-
 class Neo4jTransaction(Transaction):
     """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`).
 
@@ -216,12 +204,10 @@ class Neo4jTransaction(Transaction):
     def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> list[neo4j.Result]:
         """Send a named statement for some rows at a time, without waiting for the server."""
         sent = [self._keyed(row) for row in rows]
-        size = ROWS
-        if sent and not _HEAVY.isdisjoint(sent[0]):
-            size = VECTOR_ROWS
+        heavy = bool(sent) and not {"vector", "said_vector", "record"}.isdisjoint(sent[0])
         # The revision that this transaction makes.
         shared = {"space": self.space, "namespace": self.namespace, "changed": self.header.revision + 1}
-        return [self.send(name, rows=part, **shared) for part in parts(sent, size)]
+        return [self.send(name, rows=part, **shared) for part in parts(sent, VECTOR_ROWS if heavy else ROWS)]
 
     def set_header(self, **values: object) -> None:
         """Set properties of the node :Memory."""
@@ -272,7 +258,13 @@ class Neo4jTransaction(Transaction):
                     "triples": [triple._asdict() for triple in row.triples],
                 }
             )
-        for statement_name in _LINKS:
+        for statement_name in (
+            "unlink_lesson_runs",  # a run that no longer stands behind a lesson must go
+            "link_lesson_runs",
+            "link_lesson_tools",
+            "link_lesson_parents",
+            "link_triples",
+        ):
             self.write(statement_name, links)
         self.write("link_notes", revisions)
 

@@ -42,8 +42,8 @@ class Jar(NamedTuple):
     def path(self) -> Path:
         """Path below the cache folder."""
         group, artifact, version, *classifier = self.coordinate.split(":")
-        name = "-".join([artifact, version, *classifier])
-        return Path("jars", *group.split("."), artifact, version, f"{name}.jar")
+        name = "-".join([artifact, version, *classifier]) + ".jar"
+        return Path("jars", *group.split("."), artifact, version, name)
 
 
 def find_java() -> Path:

@@ -109,19 +109,17 @@ class PlanGraph:
         self.follows: dict[int, list[int]] = {}
         for source in sorted(mirror.all_rows()):
             if source in number_of:  # START is none of the tools
-                successors = mirror.successors(source)
-                self.follows[number_of[source]] = [number_of[edge.tool] for edge in successors if edge.support]
+                self.follows[number_of[source]] = [
+                    number_of[edge.tool] for edge in mirror.successors(source) if edge.support
+                ]
         self._embedder = embedder
-        described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
-        vectors_TD = tool_vectors(self.names, described, embedder)
+        vectors_TD = tool_vectors(self.names, mirror.store.tools(namespace=mirror.name), embedder)
         pairs = [(source, target) for source, targets in self.follows.items() for target in targets]
-        ends_2E: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        self._tools_TD = smoothed(vectors_TD, ends_2E)
+        self._tools_TD = smoothed(vectors_TD, np.array(pairs, dtype=np.int64).reshape(-1, 2).T)
 
     def path(self, steps: Sequence[str]) -> PlannedPath:
         """The tools for the steps of a plan."""
         if not (steps and self.names):
             return PlannedPath(())
-        steps_SD = self._embedder.embed(list(steps))
-        path = walked(steps_SD @ self._tools_TD.T, self.follows)
+        path = walked(self._embedder.embed(list(steps)) @ self._tools_TD.T, self.follows)
         return PlannedPath(tuple(self.names[number] for number in path))

@@ -109,9 +109,16 @@ class ReplayBench(Bench):
         )
         # The conversation up to the point, and the answer; the tools that it called stand in a tag.
         turns = (*point.event.turns, Turn("assistant", str(message.get("content") or "")))
-        id, place = f"{self.environment.name}/{self.endpoint.model}/{key}", point.event.run.trajectory.environment
-        about: Object = {"task": key.task, "model": self.endpoint.model, "tags": {"arm": key.arm, "called": called}}
-        return Ended(key, facts, Trajectory(id, turns, Outcome(float(right), right), environment=place, **about))
+        run = Trajectory(
+            f"{self.environment.name}/{self.endpoint.model}/{key}",
+            turns,
+            Outcome(float(right), right),
+            environment=point.event.run.trajectory.environment,
+            task=key.task,
+            model=self.endpoint.model,
+            tags={"arm": key.arm, "called": called},
+        )
+        return Ended(key, facts, run)
 
 
 def point_arms(names: Sequence[str]) -> list[Arm]:

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 FEWEST_TASKS: Final = 10
 """Below so many tasks, or users, no sentence says more than that."""
-# Of the reports on a terminal; --json has everything.
-_SHOWN: Final = 2  # won tasks, and lost ones, of each arm
-_CHARS: Final = 300  # of what an arm did there
+# Of what an arm did in a task, in the reports on a terminal; --json has everything.
+_CHARS: Final = 300
 _LEGEND: Final = (
     "in brackets: 95 %; differences are paired by task; turns, calls: of successful runs; memory ms: median of a turn; "
     "--json has the intervals and differences of all measures"
@@ -62,8 +61,9 @@ def report_on(bench: Bench) -> Object:
     comparison = ArmComparison(finished, [bench.families.get(task, task) for task in finished], options.seed)
     arms: dict[str, Object] = {}
     for arm, of_arm in runs.items():
-        others = None if arm == reference else runs[reference]
-        arms[arm] = comparison.scores(of_arm, others, sessions=len(trials) * bench.has_sessions)
+        arms[arm] = comparison.scores(
+            of_arm, None if arm == reference else runs[reference], sessions=len(trials) * bench.has_sessions
+        )
     sentence = _effort if bench.has_sessions else _sentence
     sentences = [
         sentence(arm, scores, reference, arms[reference], len(finished))
@@ -126,7 +126,7 @@ def tables(report: Object) -> list[Table | str]:
     if arms:
         parts += [*_figures(report, arms), f"success: a reward of {report['success_from']:g} or more; {_LEGEND}"]
     for (arm, scores), what in product(arms.items(), ("won", "lost")):
-        for change in scores[what][:_SHOWN]:
+        for change in scores[what][:2]:
             parts += _side_by_side(report["reference"], arm, what, change)
     return [*parts, *_endings(report)]
 
@@ -185,8 +185,10 @@ def _endings(report: Object) -> Iterator[str]:
     for reason, keys in reasons.items():
         yield f"{count_of(len(keys), 'run')} broke off ({keys[0]}): {reason}"
     if report["unreflected"]:
-        sessions = count_of(report["unreflected"], "session")
-        yield f"After {sessions} the model's notes could not be read, and the old ones stayed."
+        yield (
+            f"After {count_of(report['unreflected'], 'session')} the model's notes could not be read, and the old ones "
+            "stayed."
+        )
     if report["unfinished"]:
         yield f"{count_of(report['unfinished'], 'task')} left out, not finished: repeat the command."
     yield from report["sentences"]

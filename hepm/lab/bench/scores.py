@@ -120,8 +120,10 @@ class ArmComparison:
             return None
         values_T = values_T[known_T]
         drawn = tuple(label for label, known in zip(self.drawn, known_T, strict=True) if known)
-        draws = _bootstrap(drawn, self.seed).means(values_T)
-        return {"value": float(values_T.mean()), "interval": interval(draws)}
+        return {
+            "value": float(values_T.mean()),
+            "interval": interval(_bootstrap(drawn, self.seed).means(values_T)),
+        }
 
 
 @lru_cache(maxsize=16)  # most measures are of all tasks
@@ -135,8 +137,8 @@ def _change(mine: Sequence[Facts], theirs: Sequence[Facts], *, won: bool) -> Obj
     step: The first at which the runs differ, from 0. hint: What memory said there. without, with_memory: What the model
     did at each step from there on.
     """
-    pairs = zip(mine, theirs, strict=True)
-    trial = next(n for n, (run, other) in enumerate(pairs) if run.success is won is not other.success)
+    pairs = enumerate(zip(mine, theirs, strict=True))
+    trial = next(n for n, (run, other) in pairs if run.success is won is not other.success)
     run, other = mine[trial], theirs[trial]
     moves = [*zip_longest(run.moves, other.moves)]
     step = next((n for n, (move, other_move) in enumerate(moves) if move != other_move), len(moves))

@@ -31,8 +31,6 @@ SETTINGS: Final = {"direct": "S1", "plain": "S2", "off": "S3", "oracle": "S4", "
 agent that is given the preferences, and one with memory."""
 HISTORIES: Final[Mapping[str, int | None]] = {"recent": 3, "history": None}
 """How many of the last sessions the agent is given (appendix E, table 7); None for all."""
-REFLECTIONS: Final = "reflections.jsonl"
-"""In the folder: rows for a training of reflections, where a model wrote notes."""
 # The notes, and the lines of them that matter in this turn, by the model where one is asked (4.1, appendix B).
 _NOTES: Final = Arm(
     "notes", "", prompt=PromptOptions(suggestions=0, experiences=0, principles=0), chooses=True, placement="system"
@@ -93,7 +91,7 @@ class UserBench(Bench):
             sessions = [self._reflected[key] for key in sorted(self._reflected)]
             rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in reflection_rows(sessions, known)]
         if rows:
-            with atomic_file(self.folder.path / REFLECTIONS, "the reflections") as place:
+            with atomic_file(self.folder.path / "reflections.jsonl", "the reflections") as place:
                 place.write_text("".join(rows), "utf-8")
 
     def _chain_of(self, key: Key) -> object:

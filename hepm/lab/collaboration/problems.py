@@ -42,7 +42,8 @@ def read_problems(file: Path) -> dict[str, str]:
         InputError: it cannot be read, or has another form or no problem.
     """
     try:
-        problems = dict(_READERS.get(file.suffix.lower(), _of_json)(file.read_text("utf-8-sig")))
+        read = {".csv": _of_mmlu, ".txt": _of_logiqa}.get(file.suffix.lower(), _of_json)
+        problems = dict(read(file.read_text("utf-8-sig")))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(
             f"{file} holds no problems in the form of MATH-500, MATH-Hard, MedQA (.json, .jsonl), MMLU (.csv) or "
@@ -113,6 +114,3 @@ def _of_logiqa(text: str) -> Iterator[Problem]:
         right, context, question, *marked = lines[start : start + 7]
         options = [option.partition(".")[2] for option in marked]
         yield _choice(context, question, options, _LETTERS.index(right.upper()))
-
-
-_READERS: Final = {".csv": _of_mmlu, ".txt": _of_logiqa}

@@ -41,11 +41,10 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     """
     store, namespace = mirror.store, mirror.name
     calls = read_calls(store, namespace)
-    described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
     names = list(calls.number)
     data = HeteroData()
     data["tool"].name = names
-    data["tool"].x = torch.from_numpy(tool_vectors(names, described, embedder))
+    data["tool"].x = torch.from_numpy(tool_vectors(names, store.tools(namespace=namespace), embedder))
     data["state"].x = torch.from_numpy(calls.states_SD)  # shared: snapshots never change
     data["run"].id = list(calls.run_ids)
     data["run"].success = torch.from_numpy(calls.success_R)

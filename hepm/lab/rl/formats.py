@@ -26,8 +26,6 @@ _IMPLICIT: Final = (
     f"Call {SUMMARY_TOOL}, and nothing beside it, whenever what you have learned should decide your next step, and at "
     "least once in each task."
 )
-_UNREADABLE: Final = "unreadable_call"  # what the record names a call that names no tool
-_ALONE: Final = f"Error: {SUMMARY_TOOL} is called alone. Call this tool in a message of its own."
 
 
 class Sampled(NamedTuple):
@@ -170,11 +168,13 @@ def _call(episode: Episode, name: str, text: str, *, summary: bool = False) -> T
     arguments = parsed(text or "{}")  # some models write nothing for a call without arguments
     # START is no tool of any environment: a call of that name would read as the beginning of a run in the graph.
     if not is_object(arguments) or not name.strip() or name == START:
-        return ToolCall(_UNREADABLE, {}, "Error: the call is no JSON object with name and arguments", True)
+        # The record names a call that names no tool.
+        return ToolCall("unreadable_call", {}, "Error: the call is no JSON object with name and arguments", True)
     if summary:
         if name == SUMMARY_TOOL:
             return ToolCall(name, arguments, "Noted.", False)
-        return ToolCall(name, arguments, _ALONE, True)
+        alone = f"Error: {SUMMARY_TOOL} is called alone. Call this tool in a message of its own."
+        return ToolCall(name, arguments, alone, True)
     try:
         return ToolCall(name, arguments, str(episode.call(name, arguments)), False)
     except ToolFailed as failed:

@@ -86,8 +86,8 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
     described = _described_tools(memory, namespace)
     redactor = Redactor()
     for run in _shortest(memory, namespace, tagged=True):
-        called = sorted({call.name for call in run.calls()}.intersection(described))
-        specs = [schema_of(described[name]) for name in called]
+        called = {call.name for call in run.calls()}.intersection(described)
+        specs = [schema_of(described[name]) for name in sorted(called)]
         messages = [{"role": "system", "content": tag_instructions(specs)}]
         turns = tuple(turn for turn in redactor(run).turns if turn.role != "system")
         for span in spans_of(replace(run, turns=turns)):

@@ -21,7 +21,6 @@ _serve = importlib.import_module("serve")  # beside this module, where hepm cann
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
 _SOURCE = Path(os.environ["PYTHONPATH"])  # the checkout alone: see `Package.variables`
-_END = "finish conversation"
 _ALONE = "The user's message holds all that the user knows and wants; there will be no other. Answer at the end."
 # The one of "Domino's", within a text in single quotes.
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
@@ -182,9 +181,7 @@ class AceBenchEpisode:
         self._conversation.append({"role": "user", "content": text})
         reply = ask.text(self._conversation, temperature=0.001)
         self._conversation.append({"role": "assistant", "content": reply})
-        if _END in reply:
-            return None
-        return reply
+        return None if "finish conversation" in reply else reply
 
     def reward(self) -> float:
         """1 if all attributes that the authors compare are equal, else 0 (end-to-end accuracy)."""
