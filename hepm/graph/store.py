@@ -564,13 +564,9 @@ class Store(ABC):
     def states_at(self, places: Sequence[StatePlace], *, namespace: str) -> tuple[list[StatePlace], Float32Array]:
         """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""
         size = self.header.dimensions
-        numbers: list[int] = []
-        vectors: list[bytes] = []
-        for number, vector in self.read("states_at", namespace=namespace, places=list(places)):
-            if dimensions_of(vector) == size:
-                numbers.append(number)
-                vectors.append(vector)
-        return [places[number] for number in numbers], vectors_of(vectors, size)
+        rows = self.read("states_at", namespace=namespace, places=list(places))
+        whole = [row for row in rows if dimensions_of(row[1]) == size]
+        return [places[int(row[0])] for row in whole], vectors_of([row[1] for row in whole], size)
 
     def called_tools(self, *, namespace: str) -> set[ToolName]:
         """Tools that any run called."""
@@ -604,13 +600,8 @@ class Store(ABC):
     def _batch(self, rows: Sequence[Row]) -> StateBatch:
         """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
         size = self.header.dimensions
-        states: list[StateRow] = []
-        vectors: list[bytes] = []
-        for row in rows:
-            if dimensions_of(row[-1]) == size:
-                states.append(self._state(row))
-                vectors.append(row[-1])
-        return StateBatch(states, vectors_of(vectors, size))
+        whole = [row for row in rows if dimensions_of(row[-1]) == size]
+        return StateBatch(list(map(self._state, whole)), vectors_of([row[-1] for row in whole], size))
 
     def _state(self, row: Sequence[Any]) -> StateRow:
         number, sources, targets = row[:3]

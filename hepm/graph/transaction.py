@@ -183,10 +183,7 @@ class Transaction(ABC):
         self._add_tools(delta)
         # Edges first, then the tools that they alone held.
         self.write("drop_run_edges", rows_naming("run", ids))
-        touched = set(delta.tools)
-        for edge in delta.run_edges:
-            touched.update(edge)
-        self.write("drop_empty_tools", rows_naming("tool", touched))
+        self.write("drop_empty_tools", rows_naming("tool", set(delta.tools).union(*delta.run_edges)))
 
     def _add_tools(self, delta: Delta) -> None:
         self.write("add_tools", delta.tool_rows())

@@ -279,11 +279,10 @@ class NamespaceMirror:
 
     def evidence(self, sources: Sequence[ToolName], target: ToolName, summaries: bool = True) -> Evidence:
         """Runs and summaries behind the edges from `sources` to `target`; empty while the store does not answer."""
-        runs: dict[str, None] = {}  # an ordered set
-        texts: dict[str, None] = {}
-        for evidence in self.evidence_of([(source, target) for source in sources], summaries=summaries):
-            runs.update(dict.fromkeys(evidence.runs))
-            texts.update(dict.fromkeys(evidence.summaries))
+        behind = self.evidence_of([(source, target) for source in sources], summaries=summaries)
+        # Each once, in order.
+        runs = dict.fromkeys(run for evidence in behind for run in evidence.runs)
+        texts = dict.fromkeys(text for evidence in behind for text in evidence.summaries)
         return Evidence(tuple(runs)[:EVIDENCE_RUNS], tuple(texts)[:EVIDENCE_SUMMARIES])
 
     def evidence_of(self, edges: Sequence[Edge], *, summaries: bool = True) -> list[Evidence]:
@@ -317,12 +316,8 @@ class NamespaceMirror:
             self._follower.update(anew=anew, defer=defer)
 
     def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
-        touched: set[ToolName] = set()
-        rewritten: set[ToolName] = set()
-        for change in changes:
-            touched.update(change.sources or ())
-            if change.rewritten:
-                rewritten.update(change.sources or ())
+        touched = {tool for change in changes for tool in change.sources or ()}
+        rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
         # Copied in one step each, since readers add to them meanwhile.
         before = self._snapshot
         rows, states, successors = before.rows.copy(), before.states.copy(), before.successors.copy()

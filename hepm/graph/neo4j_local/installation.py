@@ -73,12 +73,8 @@ def cache_folder() -> Path:
 def locked_jars() -> list[Jar]:
     """The jars of the lock file."""
     text = files("hepm.graph.neo4j_local").joinpath("jars.lock.txt").read_text("utf-8")
-    jars: list[Jar] = []
-    for row in text.splitlines():
-        if row and not row.startswith("#"):
-            sha256, coordinate = row.split()
-            jars.append(Jar(coordinate, sha256))
-    return jars
+    rows = [row.split() for row in text.splitlines() if row and not row.startswith("#")]
+    return [Jar(coordinate, sha256) for sha256, coordinate in rows]
 
 
 def provide_jars(*, report: Report | None = None, say: Say = print) -> list[Path]:

@@ -100,15 +100,11 @@ OFF: Final = "off"
 SUMMARY: Final = "summary"
 
 
-def _arms() -> dict[str, Arm]:
-    """The arms of arms.json, which has what differs from an arm without memory."""
-    arms: dict[str, Arm] = {}
-    for record in json.loads(Path(__file__).with_name("arms.json").read_text("utf-8")):
-        arms[record["name"]] = Arm(**record | {"prompt": replace(_NOTHING, **record.get("prompt", {}))})
-    return arms
-
-
-ARMS: Final = _arms()
+ARMS: Final = {
+    # arms.json has what differs from an arm without memory.
+    record["name"]: Arm(**record | {"prompt": replace(_NOTHING, **record.get("prompt", {}))})
+    for record in json.loads(Path(__file__).with_name("arms.json").read_text("utf-8"))
+}
 """The arms by name. What stays out of "off" comes from memory, but for "reflexion"."""
 ROUND_ARMS: Final = ("lessons", "chosen", "tagged")
 """The arms that an environment can be explored in, round by round."""

@@ -96,8 +96,8 @@ class Exploration(Bench):
     def _endless(self, place: str, names: Sequence[str]) -> Iterator[Key]:
         """Runs of tasks, in a new order each time that all were dealt."""
         for trial in count():
-            order = Random(f"explore {self.options.seed} {place} {trial}").sample(names, len(names))
-            yield from (Key(self.arm.name, task, trial) for task in order)
+            for task in Random(f"explore {self.options.seed} {place} {trial}").sample(names, len(names)):
+                yield Key(self.arm.name, task, trial)
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs of all rounds."""

@@ -124,12 +124,15 @@ class ReplayBench(Bench):
 def point_arms(names: Sequence[str]) -> list[Arm]:
     """The arms of these names, that without memory first; InputError for one that needs more than a point of a run."""
     arms = find_arms(dict.fromkeys([OFF, *names]), trials=1)
-    unfit: list[str] = []
-    for arm in arms[1:]:
-        says = arm.prompt.suggestions > 0 or arm.lessons
+    unfit = [
+        arm.name
+        for arm in arms[1:]
         # One point of a run has no room for summaries, searches or plans of the agent.
-        if arm.strategy in ("implicit", "explicit", "always") or arm.searches or arm.plans or not says:
-            unfit.append(arm.name)
+        if arm.strategy in ("implicit", "explicit", "always")
+        or arm.searches
+        or arm.plans
+        or not (arm.prompt.suggestions or arm.lessons)
+    ]
     if unfit:
         raise InputError(f"{', '.join(unfit)} cannot be shown at one point of a run.")
     return arms

@@ -59,11 +59,12 @@ def report_on(bench: Bench) -> Object:
     for arm in bench.arms if finished else ():
         runs[arm] = [[bench.ended[Key(arm, task, trial)].facts for trial in trials] for task in finished]
     comparison = ArmComparison(finished, [bench.families.get(task, task) for task in finished], options.seed)
-    arms: dict[str, Object] = {}
-    for arm, of_arm in runs.items():
-        arms[arm] = comparison.scores(
+    arms = {
+        arm: comparison.scores(
             of_arm, None if arm == reference else runs[reference], sessions=len(trials) * bench.has_sessions
         )
+        for arm, of_arm in runs.items()
+    }
     sentence = _effort if bench.has_sessions else _sentence
     sentences = [
         sentence(arm, scores, reference, arms[reference], len(finished))

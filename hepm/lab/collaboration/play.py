@@ -128,8 +128,7 @@ class UserBench(Bench):
             stream.memory.says = lambda: facts.recalled(episode.last.message)
             complete = self._model.recorded(key._replace(arm="mem0, memory"), task)
             # What mem0 asks names no model.
-            named = {"model": self.endpoint.model}
-            episode.heard = partial(facts.add, complete=lambda body: complete(named | body))
+            episode.heard = partial(facts.add, complete=lambda body: complete({"model": self.endpoint.model} | body))
         self.episodes[key] = episode
         return episode
 

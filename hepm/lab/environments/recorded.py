@@ -64,14 +64,9 @@ def points_in(domain: Domain) -> Iterator[Point]:
 
 def _known_tools(domain: Domain) -> Mapping[ToolName, Tool]:
     """Every tool that a run of the domain called or was offered, with its last description."""
-    known: dict[ToolName, Tool] = {}
-    for run in domain.runs:
-        for name in run.calls:
-            known.setdefault(name, Tool(name))
-    for run in domain.runs:
-        # A description replaces the bare name.
-        known |= {tool.name: tool for tool in run.trajectory.tools}
-    return known
+    called = {name: Tool(name) for run in domain.runs for name in run.calls}
+    # A description replaces the bare name.
+    return called | {tool.name: tool for run in domain.runs for tool in run.trajectory.tools}
 
 
 def _specs(run: DomainRun, known: Mapping[ToolName, Tool]) -> list[Schema]:

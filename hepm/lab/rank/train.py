@@ -225,12 +225,8 @@ class _Examples:
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]
         size = max(self._options.batch, len(drawn) // 64 + 1)  # at most so many batches, and a few more
-        parts: list[tuple[int, NDArray[np.intp]]] = []
-        graphs: dict[int, HeteroData] = {}
-        for group in range(1, GROUPS + 1):
-            graphs[group] = self._graph(group, number)
-            for part in _chunks(drawn[self._group_N[drawn] == group], size):
-                parts.append((group, part))
+        graphs = {group: self._graph(group, number) for group in range(1, GROUPS + 1)}
+        parts = [(group, part) for group in graphs for part in _chunks(drawn[self._group_N[drawn] == group], size)]
         # Shuffled, as batches of one group come from one graph.
         for place in rng.permutation(len(parts)).tolist():
             group, part = parts[place]

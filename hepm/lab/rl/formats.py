@@ -86,7 +86,9 @@ class ToolCalls:
         turn = Turn("assistant", reply.text, calls)
         if not calls:
             return Acted(wrote, turn, answer=reply.text)
-        return Acted(wrote, turn, messages=[_tool_message(call) for call in calls], by="summary" if summary else "tool")
+        # Disarmed, so that no tool can speak as memory does.
+        results = [{"role": "tool", "name": call.name, "content": disarmed(call.result or "")} for call in calls]
+        return Acted(wrote, turn, messages=results, by="summary" if summary else "tool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +181,3 @@ def _call(episode: Episode, name: str, text: str, *, summary: bool = False) -> T
         return ToolCall(name, arguments, str(episode.call(name, arguments)), False)
     except ToolFailed as failed:
         return ToolCall(name, arguments, f"Error: {failed}", True)
-
-
-def _tool_message(call: ToolCall) -> Object:
-    """A result as the model reads it; disarmed, so that no tool can speak as memory does."""
-    return {"role": "tool", "name": call.name, "content": disarmed(call.result or "")}
