@@ -82,8 +82,7 @@ def _add_texts(write: Transaction, texts: Mapping[StatePlace, tuple[int, str, in
     for place, (count, run_id, step) in texts.items():
         run = by_id.get(run_id)
         if run is not None and step < len(run.transitions):
-            summary = run.transitions[step].summary
-            delta.states[place] = StateSeen(summary, run_id, step, run.ended_at or 0.0, count)
+            delta.states[place] = StateSeen(run.transitions[step].summary, run_id, step, run.ended_at or 0.0, count)
     # Dropped and added again: so each gets the text, its vector and a new id that mirrors read.
     write.drop_states(delta.states)
     write.apply(delta, vectors)

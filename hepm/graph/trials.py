@@ -50,8 +50,7 @@ class Trial:
 
     def to_tag(self) -> str:
         """As JSON."""
-        values = {name: value for name, value in asdict(self).items() if value}
-        return json.dumps(values, separators=(",", ":"))
+        return json.dumps({name: value for name, value in asdict(self).items() if value}, separators=(",", ":"))
 
     @classmethod
     def of(cls, run: Trajectory) -> Trial | None:

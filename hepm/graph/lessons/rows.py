@@ -34,10 +34,17 @@ _PYTHON_TYPES: Final[Mapping[PropertyType, Any]] = {
     "strings": tuple,
 }
 
-_LATER: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("preconditions", "after", "says", "facts"), ()),
-    **dict.fromkeys(("first_turn", "last_turn", "tried", "worked"), 0),
-    **dict.fromkeys(("only_user", "condition"), ""),
+_LATER: Final = {
+    "preconditions": (),
+    "after": (),
+    "says": (),
+    "facts": (),
+    "first_turn": 0,
+    "last_turn": 0,
+    "tried": 0,
+    "worked": 0,
+    "only_user": "",
+    "condition": "",
 }
 """What experiences or principles of before lack, with what it means that they do."""
 

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -87,12 +87,12 @@ class _Snapshot:
     """
 
     marks: Marks
-    whole: bool = False
-    rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
-    states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
-    successors: _Successors = field(default_factory=_Successors)
-    drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
-    called: set[ToolName] = field(default_factory=set[ToolName])
+    whole: bool
+    rows: dict[ToolName, Rows]
+    states: dict[ToolName, StateBlock]
+    successors: _Successors
+    drifts: dict[ToolName, Drift | None]
+    called: set[ToolName]
     refusals: dict[ToolName, Counter[ToolName]] | None = None
 
 
@@ -128,7 +128,7 @@ class NamespaceMirror:
 
     def _read(self) -> _Snapshot:
         """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""
-        now = _Snapshot(self.store.marks(namespace=self.name))
+        now = _Snapshot(self.store.marks(namespace=self.name), False, {}, {}, {}, {}, set())
         if self.store.remote and sum(tool.calls for tool in self.store.tools(namespace=self.name)) <= 24_000:
             now.whole = True
             now.rows = self.all_rows()
@@ -328,6 +328,7 @@ class NamespaceMirror:
             _without(states, touched),
             {key: edges for key, edges in successors.items() if key[0] not in touched},
             _without(before.drifts.copy(), touched),
+            set(),
         )
         # In one statement, however many tools changed: many processes may follow one server.
         read_again = touched if before.whole else touched & rows.keys()

@@ -251,7 +251,7 @@ class Exploration(Bench):
             "failed": {str(key): reason for key, reason in self.failed.items()},
             "calls": sum(run.facts.usage.calls for run in self.ended.values()),
         }
-        return rounded(values), _tables(self)
+        return rounded(values), list(_tables(self))
 
 
 def _means(runs: Sequence[Ended]) -> dict[str, float]:
@@ -272,24 +272,23 @@ def _actions(runs: Sequence[Ended]) -> Mapping[str, float]:
     return {name: fmean(one[name] for one in counts) for name in counts[0]}
 
 
-def _tables(exploration: Exploration) -> list[Table | str]:
+def _tables(exploration: Exploration) -> Iterator[Table | str]:
     """The runs and the library, round by round, and why runs broke off."""
     rounds = exploration.rounds
-    parts: list[Table | str] = []
     if rounds:
         title = f"{exploration.environment.name} with {exploration.endpoint.model}: {count_of(len(rounds), 'round')}"
         legend = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
         legend += f"; success: a reward of {exploration.options.success_from:g} or more"
-        parts += [rows_table(title, _ROUND_COLUMNS, rounds), legend]
+        yield rows_table(title, _ROUND_COLUMNS, rounds)
+        yield legend
     rows = [
         (place, report["number"], measures) for report in rounds for place, measures in report["environments"].items()
     ]
     if len(rows) > len(rounds):
-        parts.append(rows_table("by environment", _ENVIRONMENT_COLUMNS, sorted(rows, key=itemgetter(0, 1))))
+        yield rows_table("by environment", _ENVIRONMENT_COLUMNS, sorted(rows, key=itemgetter(0, 1)))
     if exploration.failed:
         key, reason = next(iter(exploration.failed.items()))
-        parts.append(f"{count_of(len(exploration.failed), 'run')} of the last round broke off ({key}): {reason}")
-    return parts
+        yield f"{count_of(len(exploration.failed), 'run')} of the last round broke off ({key}): {reason}"
 
 
 _ROUND_COLUMNS: Final = {

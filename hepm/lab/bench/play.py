@@ -32,7 +32,7 @@ from hepm.lab.bench.planned import plan_of, steps_in
 from hepm.lab.bench.report import report_on, tables
 from hepm.lab.environments import Environment, Episode, PlayedUser, Task, place_of
 from hepm.llm import Endpoint, Question
-from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
+from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Outcome, Trajectory
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -245,7 +245,7 @@ class Bench:
         if not self.options.judge or client is None:
             return run
         # Without the reward of the environment, which the judge must not see.
-        unlabelled = replace(run, outcome=type(run.outcome)())
+        unlabelled = replace(run, outcome=Outcome())
         for verdict in OutcomeJudge(self._model.judge or client).verdicts([unlabelled]):
             if verdict.success is not None:
                 return verdict.labelled

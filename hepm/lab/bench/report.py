@@ -33,7 +33,10 @@ _LEGEND: Final = (
 )
 _SCORE: Final = "{0[value]:.3f} ({0[interval][0]:.2f}–{0[interval][1]:.2f})"
 _DIFFERENCE: Final = "{0[value]:+.3f} ({0[interval][0]:+.3f} to {0[interval][1]:+.3f})"
-_MEANS: Final = dict.fromkeys(("turns", "calls", "errors"), "{0[value]:.1f}") | {
+_MEANS: Final = {
+    "turns": "{0[value]:.1f}",
+    "calls": "{0[value]:.1f}",
+    "errors": "{0[value]:.1f}",
     "tokens": "{0[value]:,.0f}",
     "requests_per_turn": "{0[value]:.2f}",
     "tokens_per_turn": "{0[value]:,.0f}",

@@ -112,5 +112,4 @@ def _of_logiqa(text: str) -> Iterator[Problem]:
         raise ValueError("its lines are not groups of seven")
     for start in range(0, len(lines), 7):
         right, context, question, *marked = lines[start : start + 7]
-        options = [option.partition(".")[2] for option in marked]
-        yield _choice(context, question, options, _LETTERS.index(right.upper()))
+        yield _choice(context, question, [option.partition(".")[2] for option in marked], _LETTERS.index(right.upper()))

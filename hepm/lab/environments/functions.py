@@ -44,12 +44,16 @@ class HiddenFunctions(Environment):
 
     def tasks(self) -> Sequence[Task]:
         """The tasks, in a fixed order; "functions-7" is the task of line 7."""
-        tasks: list[Task] = []
-        for number, record in enumerate(_records()):
-            gold = Turn("assistant", "", tuple(ToolCall(*action) for action in record["right"]))
-            name = f"functions-{number}"
-            tasks.append(Task(name, record["request"], family=record["kind"], split=record["split"], gold=(gold,)))
-        return tasks
+        return [
+            Task(
+                f"functions-{number}",
+                record["request"],
+                family=record["kind"],
+                split=record["split"],
+                gold=(Turn("assistant", "", tuple(ToolCall(*action) for action in record["right"])),),
+            )
+            for number, record in enumerate(_records())
+        ]
 
     def start(self, task: Task, *, seed: int = 0) -> FunctionEpisode:
         """A run; nothing in it is drawn."""

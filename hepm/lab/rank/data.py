@@ -50,8 +50,7 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     data["run"].success = torch.from_numpy(calls.success_R)
     # Tasks of two environments may have one name.
     tasks = {run: f"{environment}/{task or run}" for environment, task, run in store.runs_by_task(namespace=namespace)}
-    families = np.unique([tasks[run] for run in calls.run_ids], return_inverse=True)[1]
-    data["run"].family = torch.from_numpy(families)
+    data["run"].family = torch.from_numpy(np.unique([tasks[run] for run in calls.run_ids], return_inverse=True)[1])
     for name in ("next", "run", "state", "position", "flags"):
         data["call"][name] = torch.from_numpy(getattr(calls, f"{name}_N").astype(np.int64))
     data["call"].before = torch.from_numpy(calls.before_N2.astype(np.int64))

@@ -160,8 +160,7 @@ class _Examples:
         run_N = self._calls["run"]
         family_R = run["family"].numpy()
         self._family_N = family_R[run_N]
-        rng = np.random.default_rng(options.seed)
-        families = rng.permutation(np.unique(family_R))
+        families = np.random.default_rng(options.seed).permutation(np.unique(family_R))
         if len(families) < FEWEST_FAMILIES:
             raise InputError(
                 f"these runs are of {len(families)} tasks, and a ranker is trained on {FEWEST_FAMILIES} or more: "

@@ -99,8 +99,7 @@ def calls_of(text: str) -> list[Call]:
     calls: list[Call] = []
     for node in nodes:
         if isinstance(node, ast.Call):
-            arguments = {word.arg or "": _value(word.value) for word in node.keywords}
-            calls.append((ast.unparse(node.func), arguments))
+            calls.append((ast.unparse(node.func), {word.arg or "": _value(word.value) for word in node.keywords}))
     return calls
 
 
@@ -121,8 +120,7 @@ def in_order(ideal: list[Any], made: list[Any]) -> float:
     for ideal_call in ideal:
         lengths = [0]
         for n, made_call in enumerate(made):
-            longest = before[n] + 1 if ideal_call == made_call else max(before[n + 1], lengths[n])
-            lengths.append(longest)
+            lengths.append(before[n] + 1 if ideal_call == made_call else max(before[n + 1], lengths[n]))
         before = lengths
     return before[-1] / len(ideal)
 

@@ -78,8 +78,8 @@ def _system(domain: str, mode: str) -> str:
 
 
 def _gold(task: Any) -> list[Any]:
-    right: Object = task.evaluation_criteria.model_dump(mode="json")
-    return [[[[action["name"], action["arguments"]] for action in right["actions"] or ()], ""]]
+    actions = task.evaluation_criteria.model_dump(mode="json")["actions"] or ()
+    return [[[[action["name"], action["arguments"]] for action in actions], ""]]
 
 
 class Tau2Episode:

@@ -130,8 +130,9 @@ class ToolSandboxEpisode:
         self._calls += 1
         known = set(_Agent.get_available_tools())
         made = _tool_call(str(self._calls), {"name": tool, "arguments": json.dumps(arguments)})
-        inner = self._context.get_execution_facing_tool_name(tool)
-        code = _messages.openai_tool_call_to_python_code(made, known, execution_facing_tool_name=inner)
+        code = _messages.openai_tool_call_to_python_code(
+            made, known, execution_facing_tool_name=self._context.get_execution_facing_tool_name(tool)
+        )
         self._say(Role.EXECUTION_ENVIRONMENT, code, openai_tool_call_id=made.id, openai_function_name=tool)
         self._environment.respond()
         result = self._last()
