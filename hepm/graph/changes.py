@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Final
 
 from hepm.errors import InputError, StoreDamagedError
 from hepm.graph.delta import Delta, RunRecord
@@ -27,9 +26,6 @@ from hepm.graph.rows import (
     read_each,
 )
 from hepm.graph.transaction import Transaction
-
-_REBUILD_BATCH: Final = 500  # runs that are read at once, which bounds the memory taken
-_NEAR: Final = 1e-3  # so near a threshold a reward may be on either side, as it is a sum of floats
 
 
 def add_runs(
@@ -86,8 +82,9 @@ def add_runs(
             rest.append(run)
     if agreeing:
         write.lessons.drop_answers_about([run.id for run in agreeing])
-        rows = [{"run": run.id, "reward": run.reward, "record": run.record} for run in agreeing]
-        write.write("set_outcome_record", rows)
+        write.write(
+            "set_outcome_record", [{"run": run.id, "reward": run.reward, "record": run.record} for run in agreeing]
+        )
         write.note_change()
     _store(write, rest, [run.id for run in rest if run.id in stored], vectors, replay)
     return Added(tuple(accepted.values()), tuple(duplicates), tuple(conflicts), tuple(joined))
@@ -143,11 +140,8 @@ def _under_own_names(
         return new, vectors
     again, more = readable(write, [run.record for run in new], replay)
     renamed = {run.id: run for run in again}
-    runs: list[RunRecord] = []
-    for run in new:
-        # Its digest and its tools are those of the file.
-        own = renamed.get(run.id, run)
-        runs.append(own._replace(digest=run.digest, tools=run.tools))
+    # Digests and tools are those of the file.
+    runs = [renamed.get(run.id, run)._replace(digest=run.digest, tools=run.tools) for run in new]
     return runs, {**vectors, **more}
 
 
@@ -184,7 +178,8 @@ def rebuild(write: Transaction, replay: RecordParser, embedder: TextEmbedder | N
 def count_again(write: Transaction, stored: Iterable[StoredRun], replay: RecordParser, *, strict: bool = False) -> None:
     """Count stored runs, of which nothing is counted, by their records; a damaged one is left out unless `strict`."""
     tasks: set[tuple[str, str]] = set()
-    for held in batches(sorted(stored), _REBUILD_BATCH):  # in order of arrival
+    # In order of arrival, some runs at once, which bounds the memory taken.
+    for held in batches(sorted(stored), 500):
         records = [run.record for run in held]
         parsed, vectors = read_each(records, replay, write.aliases, success_from=write.header.success_from)
         read: list[tuple[StoredRun, RunRecord]] = []
@@ -219,9 +214,9 @@ def read_rewards(write: Transaction, success_from: float, replay: RecordParser) 
 
     What they taught goes, as it was a lesson from the opposite.
     """
-    # Only rewards between the two thresholds change their label.
+    # Only rewards between the two thresholds change their label, or so near one that a sum of floats may differ.
     low, high = sorted((write.header.success_from, success_from))
-    held = write.stored(write.rows("rewarded_runs", low=low - _NEAR, high=high))
+    held = write.stored(write.rows("rewarded_runs", low=low - 1e-3, high=high))
     records = [stored.record for stored in held]
     runs, vectors = read_each(records, replay, write.aliases, success_from=success_from)
     before = {stored.id: stored.success for stored in held}

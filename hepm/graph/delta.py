@@ -33,14 +33,11 @@ Names: TypeAlias = tuple[ToolName, ...]
 """Of tools."""
 
 SAID_CHARS: Final = 2000  # of a user's words in a run, by which runs are compared
-REQUEST_CHARS: Final = 600  # of them, in which the first request is looked for
 USER_SPOKE, AGENT_SPOKE, FAILED = 1, 2, 4
 ADVISED = 32
 """In the flags of a transition: a hint had named a tool since the calls before."""
 FIRST_HINTED: Final = 64
 """In the flags of a transition: a hint had named the first target; each further target has the next bit."""
-
-_MOST_REFUSED: Final = 256  # pairs of a run
 
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _NUMBER: Final = re.compile(r"\w*\d\w*")
@@ -167,9 +164,6 @@ class RunRecord(NamedTuple):
             made, failed, known = calls.get(call.name, (0, 0, 0))
             calls[call.name] = made + 1, failed + (call.error is True), known + (call.error is not None)
         own_only = OWN_STATES in t.tags  # only the agent's own summaries are kept, not the user's words
-        said = ""
-        if transitions:
-            said = said_text(transitions[-1].state)
         return cls(
             id=t.id,
             digest=digest,
@@ -186,7 +180,7 @@ class RunRecord(NamedTuple):
             called=tuple([call.name for call in made_calls]),
             tools=t.tools,
             transitions=tuple([_transition_row(passed, own_only=own_only) for passed in transitions]),
-            said=said,
+            said=said_text(transitions[-1].state) if transitions else "",
             record=record,
             trusted=t.trusted,
             outcome_by=t.outcome_by,
@@ -207,12 +201,9 @@ class RunRecord(NamedTuple):
     @property
     def edges(self) -> set[Edge]:
         """Every pair (a, b) across the sets of two tool-bearing turns that follow each other."""
-        edges: set[Edge] = set()
-        for passed in self.transitions:
-            for source in passed.sources:
-                for target in passed.targets:
-                    edges.add((source, target))
-        return edges
+        return {
+            (source, target) for passed in self.transitions for source in passed.sources for target in passed.targets
+        }
 
     @property
     def columns(self) -> Object:
@@ -239,7 +230,7 @@ def _refused_in(run: Trajectory) -> str:
             for target in refused:
                 pairs[source, target] = None
         last = tuple([call.name for call in turn.ran if call.name != SUMMARY_TOOL]) or last
-    return _encode(list(pairs)[:_MOST_REFUSED]) if pairs else ""
+    return _encode(list(pairs)[:256]) if pairs else ""
 
 
 def _transition_row(passed: Transition, *, own_only: bool) -> TransitionRow:
@@ -250,8 +241,7 @@ def _transition_row(passed: Transition, *, own_only: bool) -> TransitionRow:
         key, text = 0, ""  # a run that ended went nowhere from this state
     elif own_only and not text:
         key = 0  # the agent gave no summary: no state is kept
-    flags = flags_of(state) | _hinted(passed)
-    return TransitionRow(passed.sources, passed.targets, flags, key, text, passed.learned)
+    return TransitionRow(passed.sources, passed.targets, flags_of(state) | _hinted(passed), key, text, passed.learned)
 
 
 def steps_in(sequence: str, *, success: bool) -> Iterator[tuple[Names, Names, int, Facts, StatePlace]]:
@@ -347,23 +337,32 @@ class Delta:
             return
         _ = self.tools[tool.name]
         if tool.description or tool.parameters:
-            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-            description = tool.name, tool.description, parameters
+            description = tool.name, tool.description, json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
             all_times = (*times, *self.described.get(description, ()))
             self.described[description] = min(all_times), max(all_times)
 
     def tool_rows(self) -> list[Object]:
         """What a store adds to its tools, in this order: counts, then descriptions by time, the shorter first."""
-        rows: list[Object] = []
-        for name, counts in sorted(self.tools.items()):
-            rows.append({"tool": name, **vars(counts), "described_at": 0.0, "description": "", "parameters": "{}"})
-        descriptions: list[tuple[float, int, int, str, str, ToolName]] = []
-        for (name, description, parameters), times in self.described.items():
-            for time in set(times):
-                descriptions.append((time, len(description), len(parameters), description, parameters, name))
+        rows: list[Object] = [
+            {"tool": name, **vars(counts), "described_at": 0.0, "description": "", "parameters": "{}"}
+            for name, counts in sorted(self.tools.items())
+        ]
+        descriptions = [
+            (time, len(description), len(parameters), description, parameters, name)
+            for (name, description, parameters), times in self.described.items()
+            for time in set(times)
+        ]
         for time, _, _, description, parameters, name in sorted(descriptions):
-            text = {"described_at": time, "description": description, "parameters": parameters}
-            rows.append({"tool": name, "calls": 0, "errors": 0, **text})
+            rows.append(
+                {
+                    "tool": name,
+                    "calls": 0,
+                    "errors": 0,
+                    "described_at": time,
+                    "description": description,
+                    "parameters": parameters,
+                }
+            )
         return rows
 
     def _count(self, run: RunRecord, sign: int) -> None:
@@ -407,16 +406,13 @@ def state_key(summary: str) -> int:
 
 def said_text(state: StateSummary) -> str:
     """All words of the user, a line for each message; the agent's own summary if nothing else is known."""
-    messages = [" ".join(text.split()) for text in state.said]
-    return "\n".join(messages)[:SAID_CHARS] or state.own
+    return "\n".join([" ".join(text.split()) for text in state.said])[:SAID_CHARS] or state.own
 
 
 def request_of(said: str) -> str:
     """What the user asked for first: the first line of `said_text`."""
-    for line in said[:REQUEST_CHARS].split("\n"):
-        if line.strip():
-            return line
-    return ""
+    # In their beginning: the texts of many runs are looked through.
+    return next(filter(str.strip, said[:600].split("\n")), "")
 
 
 @lru_cache(maxsize=65_536)  # of every run of a memory, and asked for anew with each fit

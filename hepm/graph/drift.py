@@ -25,8 +25,6 @@ ALARM: Final = 1e-4
 fail in 1 to 80 % of their runs throughout raise a false alarm in less than one run of a thousand."""
 RECOVERED: Final = 0.001
 """Chance of so few failures in the very last runs if the drift went on."""
-_NEGLIGIBLE: Final = 1e-9  # share of a sum below which further terms are left out
-_DAY_S: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +94,13 @@ def _vouched(latest: Sequence[Observation], recent: int) -> bool:
     Where several tokens called the tool, each is a source: what else a run says of itself is its client's claim.
     """
     failed = [run for run in latest[:recent] if run.failed]
-    labelled = [run for run in failed if run.labelled]
-    if 2 * len(labelled) < len(failed):
+    if 2 * sum(run.labelled for run in failed) < len(failed):
         return False
     tokens = {run.token for run in latest if run.token}
     if len(tokens) > 1:
         return len({run.token for run in failed}) > 1
-    return len({(run.model, run.ended // _DAY_S) for run in failed}) > 1
+    # By model and day.
+    return len({(run.model, run.ended // 86_400) for run in failed}) > 1
 
 
 def drift_of(latest: str) -> Drift | None:
@@ -139,8 +137,7 @@ def _is_over(latest: str, since: int) -> bool:
             continue
         lasting = latest.count("1", 0, last)
         rest = failures - lasting
-        chance = _at_least(last - lasting, last, since - last - rest, since - last, limit=RECOVERED)
-        if chance < RECOVERED:
+        if _at_least(last - lasting, last, since - last - rest, since - last, limit=RECOVERED) < RECOVERED:
             return True
     return False
 
@@ -165,7 +162,7 @@ def _at_least(k: int, n: int, known_k: int, known_n: int, *, limit: float) -> fl
         # n over i is 1 / ((n + 1) B(i + 1, n - i + 1))
         term = exp(_log_beta(i + a, n - i + b) - _log_beta(a, b) - _log_beta(i + 1, n - i + 1)) / (n + 1)
         chance += term
-        if chance >= limit or term < chance * _NEGLIGIBLE:
+        if chance >= limit or term < 1e-9 * chance:  # further terms make no difference
             break
     return min(chance, limit)
 

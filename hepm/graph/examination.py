@@ -24,9 +24,6 @@ from hepm.text import count_of, cut
 
 ExaminationProgress: TypeAlias = Callable[[int, int], object]
 
-_BATCH: Final = 500  # runs between two calls of `on_progress`
-_CACHE_KIB: Final = 16 * 1024  # a sort takes as much
-_SHOWN: Final = 3  # rows that a sentence names
 _SHOWN_CHARS: Final = 60  # of each value in it
 _WHOLE_CHARS: Final = 200  # up to which a text is compared as it is; of a longer one its beginning and a hash
 
@@ -47,7 +44,6 @@ class RecordKind(NamedTuple):
 
 _STATE: Final = "- *sources *targets *success *key"
 _LESSON: Final = "user live runs shown uses successes"
-_RUN: Final = " ".join(COLUMNS[1:])
 _COUNTED: Final = {
     "edge": RecordKind("edges", "*source *target support inverse_steps failures unlabelled"),
     "run edge": RecordKind("run_edges", "*source *target *run"),
@@ -58,7 +54,7 @@ _COUNTED: Final = {
 }
 _DERIVED: Final = {
     **_COUNTED,
-    "run": RecordKind("held_runs", f"*id {_RUN} - counted -"),
+    "run": RecordKind("held_runs", f"*{' '.join(COLUMNS)} - counted -"),
     "state link": RecordKind("state_links", "*tool *sources *targets *success *key"),
     "lesson": RecordKind("held_lessons", f"*id - {_LESSON} -"),
 }
@@ -109,8 +105,10 @@ def examine(
     if store.namespaces()[:1] in ([], [namespace]):
         damaged = store.damage()
         if damaged:
-            remedy = "restore the file from an export or a copy"
-            return [Finding(f"the file is damaged: {sentence}; {remedy}", "") for sentence in damaged]
+            return [
+                Finding(f"the file is damaged: {sentence}; restore the file from an export or a copy", "")
+                for sentence in damaged
+            ]
     header = store.header
     with TemporaryDirectory(prefix="hepm-doctor-") as folder:
         beside = SQLiteStore(
@@ -152,13 +150,15 @@ def _add_runs(
     total = store.totals(namespace=namespace).trajectories
     on_progress(0, total)
     done = 0
-    for batch in batches(store.iter_runs(namespace=namespace), _BATCH):
+    for batch in batches(store.iter_runs(namespace=namespace), 500):
         parsed, _ = read_each([held.record for held in batch], replay, aliases, success_from=header.success_from)
         sound: list[RunRecord] = []
         for held, run in zip(batch, parsed, strict=True):
             if not isinstance(run, RunRecord):
-                what = f"the record of the run {held.id!r} cannot be read ({run})"
-                yield Finding(f"{what}; `hepm forget --trajectory` removes it", "")
+                yield Finding(
+                    f"the record of the run {held.id!r} cannot be read ({run}); `hepm forget --trajectory` removes it",
+                    "",
+                )
             else:
                 # A record is read again only where a shorter run of its task comes. Tools are described elsewhere.
                 record = "" if header.counting == "all" else run.record
@@ -212,7 +212,8 @@ def _compared(
     Both sides are noted in a temporary file, which SQLite deletes when it is closed.
     """
     with closing(sqlite3.connect("", isolation_level=None)) as db:
-        for setting in (f"cache_size = -{_CACHE_KIB}", "journal_mode = OFF", "synchronous = OFF", "temp_store = FILE"):
+        # 16 MiB of cache; a sort takes as much.
+        for setting in ("cache_size = -16384", "journal_mode = OFF", "synchronous = OFF", "temp_store = FILE"):
             db.execute(f"PRAGMA {setting}")
         db.execute("CREATE TABLE pair (key TEXT PRIMARY KEY, expected TEXT, stored TEXT) WITHOUT ROWID")
         db.execute("BEGIN")
@@ -222,7 +223,7 @@ def _compared(
                 db.executemany(put, _noted(kind, store, namespace))
             ((number,),) = db.execute("SELECT count(*) FROM pair WHERE expected IS NOT stored")
             if number:
-                first = db.execute(f"SELECT * FROM pair WHERE expected IS NOT stored ORDER BY key LIMIT {_SHOWN}")
+                first = db.execute("SELECT * FROM pair WHERE expected IS NOT stored ORDER BY key LIMIT 3")
                 shown = "; ".join([_difference(*row) for row in first])
                 differ = "differs" if number == 1 else "differ"
                 yield Finding(f"{count_of(number, what)} {differ} from {right}: {shown}")
@@ -266,8 +267,9 @@ def _difference(key: str, expected: str | None, stored: str | None) -> str:
     if expected is None:
         return f"{label} is not among them"
     found = json.loads(stored)
-    differ: list[str] = []
-    for name, value in json.loads(expected).items():
-        if found[name] != value:
-            differ.append(f"{name} {cut(str(found[name]), _SHOWN_CHARS)} for {cut(str(value), _SHOWN_CHARS)}")
+    differ = [
+        f"{name} {cut(str(found[name]), _SHOWN_CHARS)} for {cut(str(value), _SHOWN_CHARS)}"
+        for name, value in json.loads(expected).items()
+        if found[name] != value
+    ]
     return f"{label} has {', '.join(differ)}"

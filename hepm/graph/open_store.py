@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from hepm.graph.store import Store
 
 DEFAULT_STORE: Final = "memory.hepm"
-SCHEMES: Final = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 
 
 def open_store(
@@ -43,7 +43,7 @@ def open_store(
 
 def is_address(location: object) -> bool:
     """Whether a store is named by the address of a server, and not by a path."""
-    return isinstance(location, str) and location.partition("://")[0] in SCHEMES and "://" in location
+    return isinstance(location, str) and re.match(r"(neo4j|bolt)(\+s(sc)?)?://", location) is not None
 
 
 def embedded_file(location: str | os.PathLike[str]) -> Path | None:

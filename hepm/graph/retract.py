@@ -63,10 +63,8 @@ def _latest_texts(write: Transaction, counts: Mapping[StatePlace, int]) -> dict[
         by_edge[move.sources[0], move.targets[0]].add(key)
     latest: dict[StatePlace, tuple[float, str, int]] = {}
     for edge, keys_on_edge in by_edge.items():
-        keys = sorted(keys_on_edge)
-        if len(keys) > _FEW_KEYS:
-            keys = []  # all runs on the edge are read
-        texts = key_texts(keys)
+        # Of many keys, all runs on the edge are read.
+        texts = key_texts(sorted(keys_on_edge)) if len(keys_on_edge) <= _FEW_KEYS else []
         for run, ended, success, sequence in write.rows("runs_holding", source=edge[0], target=edge[1], texts=texts):
             for step, (*_, place) in enumerate(steps_in(sequence, success=success)):
                 if place in counts and (place not in latest or (ended, run, step) > latest[place]):
@@ -78,15 +76,13 @@ def _add_texts(write: Transaction, texts: Mapping[StatePlace, tuple[int, str, in
     """Add states by their counts, and by the run and the transition that their texts are of."""
     if not texts:
         return
-    records = write.records_of({run for _, run, _ in texts.values()})
-    runs, vectors = readable(write, records, replay)
+    runs, vectors = readable(write, write.records_of({run for _, run, _ in texts.values()}), replay)
     by_id = {run.id: run for run in runs}
     delta = Delta()
     for place, (count, run_id, step) in texts.items():
         run = by_id.get(run_id)
         if run is not None and step < len(run.transitions):
-            summary = run.transitions[step].summary
-            delta.states[place] = StateSeen(summary, run_id, step, run.ended_at or 0.0, count)
+            delta.states[place] = StateSeen(run.transitions[step].summary, run_id, step, run.ended_at or 0.0, count)
     # Dropped and added again: so each gets the text, its vector and a new id that mirrors read.
     write.drop_states(delta.states)
     write.apply(delta, vectors)

@@ -37,7 +37,6 @@ Aliases: TypeAlias = Mapping[ToolName, ToolName]
 
 LAST_ROW: Final = (1 << 63) - 1
 """After every row number."""
-_GOLDEN: Final = 0.6180339887498949  # 1/phi: its multiples, modulo 1, are spread evenly however many there are
 
 
 class RecordParser(Protocol):
@@ -373,8 +372,8 @@ def batches(rows: Iterable[T], size: int) -> Iterator[list[T]]:
 
 def spread_over(size: int, count: int) -> list[int]:
     """Numbers below `size`, `count` of them, one in each of equal parts at uneven distances: logs may be periodic."""
-    # Multiples of the golden ratio, modulo 1, never repeat and leave no large gap.
-    return [int((part + part * _GOLDEN % 1) * size / count) for part in range(count)]
+    # Multiples of the golden ratio, modulo 1, never repeat and leave no large gap, however many there are.
+    return [int((part + part * 0.6180339887498949 % 1) * size / count) for part in range(count)]
 
 
 def read_each(

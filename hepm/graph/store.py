@@ -60,15 +60,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_REFUSALS: Final = 5_000  # runs with refusals that are read
-_REEMBED_BATCH: Final = 1000  # texts that are embedded and written in one transaction
 _WITHOUT_VECTOR: Final[Mapping[Vectored, str]] = {
     "lesson": "lessons_without_vector",
     "state": "states_without_vector",
     "run": "runs_without_vector",
 }
 """The statement for what waits for a vector: keys as `put_vectors` takes them, and texts."""
-_RESTATED: Final = 500  # runs that are read at once
 
 
 class Store(ABC):
@@ -153,13 +150,12 @@ class Store(ABC):
     @property
     def secret(self) -> str:
         """A random text of this store that no client knows; made when it is first asked for, and then kept."""
-        made = {"secret": token_hex(16)}
         while True:
             for (secret,) in self.read("secret", namespace=""):
                 if secret is not None:
                     return secret
             # Another process may be first: its secret stays.
-            self.write("", lambda write: write.write("make_secret", [made]))
+            self.write("", lambda write: write.write("make_secret", [{"secret": token_hex(16)}]))
 
     # Writing
 
@@ -188,8 +184,12 @@ class Store(ABC):
         Raises:
             EmbedderMismatchError: as `write`, here and below.
         """
-        work = partial(add_runs, runs=runs, vectors=vectors, replay=replay, relabel=relabel, join=join)
-        return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
+        return self.write(
+            namespace,
+            partial(add_runs, runs=runs, vectors=vectors, replay=replay, relabel=relabel, join=join),
+            embedder=embedder,
+            vectors=vectors.values(),
+        )
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
         """Set descriptions and parameters, replacing those from the runs so far."""
@@ -228,8 +228,9 @@ class Store(ABC):
         rename: bool = False,
     ) -> None:
         """Make `alias` another name of a tool (see `hepm.graph.tool_life.add_alias`)."""
-        work = partial(add_alias, alias=alias, tool=tool, replay=replay, rename=rename)
-        self.write(namespace, work, embedder=embedder)
+        self.write(
+            namespace, partial(add_alias, alias=alias, tool=tool, replay=replay, rename=rename), embedder=embedder
+        )
 
     def remove_alias(
         self, alias: ToolName, *, namespace: str, replay: RecordParser, embedder: str | None = None
@@ -253,8 +254,7 @@ class Store(ABC):
 
     def selected(self, selection: Selection, *, namespace: str) -> list[str]:
         """Ids of the runs that `forget` would remove, sorted."""
-        runs = self.write(namespace, lambda write: write.select(selection))
-        return [run.id for run in runs]
+        return [run.id for run in self.write(namespace, lambda write: write.select(selection))]
 
     def rebuild(self, *, namespace: str, replay: RecordParser, embedder: TextEmbedder | None = None) -> None:
         """Recompute everything but the records from the records, in one transaction; vectors too with an `embedder`.
@@ -312,7 +312,7 @@ class Store(ABC):
         aliases = self.marks(namespace=namespace).aliases
         success_from = self.header.success_from
         restated = 0
-        for batch in batches(self.iter_runs(namespace=namespace), _RESTATED):
+        for batch in batches(self.iter_runs(namespace=namespace), 500):  # runs that are read at once
             parsed, _ = read_each([held.record for held in batch], replay, aliases, success_from=success_from)
             others: list[RunRecord] = []
             for held, run in zip(batch, parsed, strict=True):
@@ -342,17 +342,17 @@ class Store(ABC):
 
         Every batch is a transaction of its own: an interrupted call continues where it stopped.
         """
-        waiting: list[tuple[str, Vectored, dict[Any, str]]] = []
-        for namespace in self.namespaces():
-            for of, statement in _WITHOUT_VECTOR.items():
-                for rows in batches(self.read(statement, namespace=namespace), _REEMBED_BATCH):
-                    waiting.append((namespace, of, dict(rows)))
+        waiting: list[tuple[str, Vectored, dict[Any, str]]] = [
+            (namespace, of, dict(rows))
+            for namespace in self.namespaces()
+            for of, statement in _WITHOUT_VECTOR.items()
+            for rows in batches(self.read(statement, namespace=namespace), 1_000)
+        ]
         total = sum(len(texts) for _, _, texts in waiting)
         done = 0
         for namespace, of, texts in waiting:
-            vectors = embedder.embed(list(texts.values()))
-            by_key = dict(zip(texts, vectors, strict=True))
-            self.put_vectors(of, by_key, namespace=namespace, embedder=embedder.name)
+            vectors = dict(zip(texts, embedder.embed(list(texts.values())), strict=True))
+            self.put_vectors(of, vectors, namespace=namespace, embedder=embedder.name)
             done += len(texts)
             if on_progress is not None:
                 on_progress(done, total)
@@ -389,7 +389,7 @@ class Store(ABC):
         """By tool, the calls that were refused after it, in how many of the latest runs with refusals; by own names."""
         aliases = self.marks(namespace=namespace).aliases
         refused: defaultdict[ToolName, Counter[ToolName]] = defaultdict(Counter)
-        for (pairs,) in self.read("refusals", namespace=namespace, most=_MOST_REFUSALS):
+        for (pairs,) in self.read("refusals", namespace=namespace, most=5_000):
             with suppress(ValueError, TypeError):  # of a damaged record `hepm doctor` says more
                 for source, target in json.loads(pairs):
                     refused[aliases.get(source, source)][aliases.get(target, target)] += 1
@@ -401,16 +401,15 @@ class Store(ABC):
 
     def about_runs(self, ids: Sequence[str], *, namespace: str) -> dict[str, RunAbout]:
         """Those of the runs that are stored, without their steps, by id."""
-        rows = self.read("about_runs", namespace=namespace, runs=ids)
-        return {about.id: about for about in map(_run_about, rows)}
+        found = map(_run_about, self.read("about_runs", namespace=namespace, runs=ids))
+        return {about.id: about for about in found}
 
     def runs_found(self, wanted: RunFilter, *, namespace: str, before: int, limit: int) -> list[RunAbout]:
         """The runs that a filter leaves, of those stored before row `before`, the latest first."""
         values = asdict(wanted)
         if wanted.words is not None:
             values["words"] = wanted.words.lower()
-        rows = self.read("runs_found", namespace=namespace, before=before, limit=limit, **values)
-        return list(map(_run_about, rows))
+        return list(map(_run_about, self.read("runs_found", namespace=namespace, before=before, limit=limit, **values)))
 
     def outcomes_by_day(self, *, namespace: str) -> dict[int, tuple[int, int]]:
         """How many labelled runs succeeded and failed, by the day on which they ended, counted from 1970 in UTC."""
@@ -425,26 +424,9 @@ class Store(ABC):
         """The names of the tokens that recorded stored runs at a server, by id; without runs that none recorded."""
         return dict(self.read("tokens_of", namespace=namespace, runs=ids))
 
-    def latest_records(
-        self,
-        *,
-        namespace: str,
-        before: int,
-        limit: int,
-        unlabelled: bool = False,
-        environment: str | None = None,
-        task: str | None = None,
-    ) -> list[Row]:
+    def latest_records(self, *, namespace: str, before: int, limit: int, unlabelled: bool = False) -> list[Row]:
         """Row number, id and record of runs stored before a row, the latest first; all, or of unknown outcome."""
-        return self.read(
-            "latest_records",
-            namespace=namespace,
-            before=before,
-            limit=limit,
-            unlabelled=unlabelled,
-            environment=environment,
-            task=task,
-        )
+        return self.read("latest_records", namespace=namespace, before=before, limit=limit, unlabelled=unlabelled)
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""
@@ -538,8 +520,7 @@ class Store(ABC):
 
     def latest_runs(self, *, namespace: str, before: int, most: int) -> list[RunRow]:
         """Labelled, counted runs stored before row `before`, the latest `most` of them, in order of arrival."""
-        rows = self.read("latest_runs", namespace=namespace, before=before, most=most)
-        return self._runs(reversed(rows))
+        return self._runs(reversed(self.read("latest_runs", namespace=namespace, before=before, most=most)))
 
     def spread_runs(self, *, namespace: str, before: int, most: int) -> list[RunRow]:
         """At most `most` labelled, counted runs stored before row `before`, evenly spread, in order of arrival."""
@@ -550,12 +531,8 @@ class Store(ABC):
         points = {start + offset for offset in spread_over(before - start, most)}
         return self._runs(self.read("runs_from_points", namespace=namespace, points=sorted(points), before=before))
 
-    def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str, newer_than: int = 0) -> list[RunRow]:
-        """The latest runs that took each edge, about as many as given, in order of arrival, without their vectors.
-
-        Args:
-            newer_than: Row number of the run from which on they are wanted.
-        """
+    def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str) -> list[RunRow]:
+        """The latest runs that took each edge, about as many as given, in order of arrival, without their vectors."""
         # One statement for edges of which about as many runs are read: up to the next power of two.
         by_most = defaultdict[int, list[Edge]](list)
         for edge, most in edges.items():
@@ -563,8 +540,7 @@ class Store(ABC):
             by_most[1 << (most - 1).bit_length()].append(edge)
         seqs: set[int] = set()
         for most, alike in by_most.items():
-            rows = self.read("latest_on_edges", namespace=namespace, edges=alike, most=most, newer_than=newer_than)
-            for source, target, numbers in rows:
+            for source, target, numbers in self.read("latest_on_edges", namespace=namespace, edges=alike, most=most):
                 seqs.update(numbers[: edges[source, target]])
         return self.runs_at(sorted(seqs), namespace=namespace)
 
@@ -588,13 +564,9 @@ class Store(ABC):
     def states_at(self, places: Sequence[StatePlace], *, namespace: str) -> tuple[list[StatePlace], Float32Array]:
         """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""
         size = self.header.dimensions
-        numbers: list[int] = []
-        vectors: list[bytes] = []
-        for number, vector in self.read("states_at", namespace=namespace, places=list(places)):
-            if dimensions_of(vector) == size:
-                numbers.append(number)
-                vectors.append(vector)
-        return [places[number] for number in numbers], vectors_of(vectors, size)
+        rows = self.read("states_at", namespace=namespace, places=list(places))
+        whole = [row for row in rows if dimensions_of(row[1]) == size]
+        return [places[int(row[0])] for row in whole], vectors_of([row[1] for row in whole], size)
 
     def called_tools(self, *, namespace: str) -> set[ToolName]:
         """Tools that any run called."""
@@ -612,8 +584,8 @@ class Store(ABC):
             tools = json.loads(sources)
             if tools is not None:  # None: everything may have changed
                 tools = tuple(tools)
-            removed = int(rewritten) > 1  # see `Transaction.how_rewritten`
-            changes.append(RevisionChange(number, namespace, tools, bool(rewritten), removed))
+            # See `Transaction.how_rewritten`.
+            changes.append(RevisionChange(number, namespace, tools, bool(rewritten), int(rewritten) > 1))
         return changes
 
     def _check_counting(self, counting: Counting | None, where: str) -> None:
@@ -628,13 +600,8 @@ class Store(ABC):
     def _batch(self, rows: Sequence[Row]) -> StateBatch:
         """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
         size = self.header.dimensions
-        states: list[StateRow] = []
-        vectors: list[bytes] = []
-        for row in rows:
-            if dimensions_of(row[-1]) == size:
-                states.append(self._state(row))
-                vectors.append(row[-1])
-        return StateBatch(states, vectors_of(vectors, size))
+        whole = [row for row in rows if dimensions_of(row[-1]) == size]
+        return StateBatch(list(map(self._state, whole)), vectors_of([row[-1] for row in whole], size))
 
     def _state(self, row: Sequence[Any]) -> StateRow:
         number, sources, targets = row[:3]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from hepm.errors import InputError
 from hepm.graph.changes import count_again
 from hepm.graph.delta import Delta
 from hepm.graph.retract import retract_runs
-from hepm.graph.rows import Aliases, Marks, RecordParser, StoredRun, ToolRow, call_text
+from hepm.graph.rows import Aliases, Marks, RecordParser, ToolRow, call_text
 from hepm.graph.transaction import Transaction, rows_naming
 from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
 
@@ -46,9 +46,8 @@ class ToolNames:
         available = set(available)
         if not marks.aliases:
             return cls(marks.aliases, marks.retired, {}, frozenset(map(normal, available)))
-        used: dict[ToolName, ToolName] = {}
-        for name in (*called, *sorted(available)):  # a later name of a tool replaces an earlier one
-            used[marks.aliases.get(name, name)] = name
+        # A later name of a tool replaces an earlier one.
+        used = {marks.aliases.get(name, name): name for name in (*called, *sorted(available))}
         for own in available:
             used.pop(own, None)
         offered = frozenset(marks.aliases.get(name, name) for name in map(normal, available))
@@ -126,8 +125,7 @@ def add_alias(
 def _merge_tool(write: Transaction, former: ToolRow, own: ToolName, *, rename: bool) -> None:
     """Delete a tool whose runs are counted under another name now; its description is kept there."""
     delta = Delta()
-    parameters = cast("Mapping[str, Any]", json.loads(former.parameters))
-    delta.describe(Tool(own, former.description, parameters), former.described_at)
+    delta.describe(Tool(own, former.description, json.loads(former.parameters)), former.described_at)
     write.apply(delta, {})
     write.write("drop_tool", rows_naming("tool", [former.name]))
     if rename and former.retired:
@@ -139,8 +137,8 @@ def remove_alias(write: Transaction, alias: ToolName, replay: RecordParser) -> N
     alias = normal(alias)
     if alias not in write.aliases:
         raise InputError(f"{alias!r} is not another name of any tool in {write.namespace!r}.")
-    after = {name: own for name, own in write.aliases.items() if name != alias}
-    _recount(write, {alias}, write.aliases[alias], after, replay)
+    others = {name: own for name, own in write.aliases.items() if name != alias}
+    _recount(write, {alias}, write.aliases[alias], others, replay)
 
 
 def retire(write: Transaction, tool: ToolName, *, retired: bool) -> None:
@@ -175,10 +173,8 @@ def _recount(
     write: Transaction, names: Collection[ToolName], own: ToolName, after: Aliases, replay: RecordParser
 ) -> None:
     """Count the runs that use one of these names under other aliases, of which only those of the tool `own` differ."""
-    held: set[StoredRun] = set()
-    for name in names:
-        # A run may name several of them: each is counted again once.
-        held.update(write.stored(write.rows("runs_naming", text=call_text(name))))
+    # A run may name several of them: each is counted again once.
+    held = {run for name in names for run in write.stored(write.rows("runs_naming", text=call_text(name)))}
     retract_runs(write, [run for run in held if run.counted], replay)
     # From here on the transaction reads records with the new names.
     write.aliases = after

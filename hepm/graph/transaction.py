@@ -29,7 +29,7 @@ from hepm.graph.rows import (
 from hepm.graph.stored_vectors import to_bytes, vector_bytes
 from hepm.types import ToolName
 
-_PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
+_PUT_VECTORS: Final = {
     "state": ("put_state_vectors", "of", "vector"),
     "run": ("put_run_vectors", "of", "said_vector"),
     "lesson": ("put_lesson_vectors", "lesson", "vector"),
@@ -137,15 +137,20 @@ class Transaction(ABC):
         rows: list[Values] = []
         for run in runs:
             self.last_run += 1
-            row = {**self.run_row(run), "seq": self.last_run, "counted": not self.is_candidate(run)}
-            rows.append({**row, "record": run.record, "said_vector": vector_bytes(vectors, run.said)})
+            rows.append(
+                {
+                    **self.run_row(run),
+                    "seq": self.last_run,
+                    "counted": not self.is_candidate(run),
+                    "record": run.record,
+                    "said_vector": vector_bytes(vectors, run.said),
+                }
+            )
         self.write("add_runs", rows)
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, RunRecord]]) -> None:
         """Set what derives from the records of stored runs, and whether they count."""
-        rows: list[Values] = []
-        for stored, run in runs:
-            rows.append({**self.run_row(run), "seq": stored.seq, "counted": stored.counted})
+        rows = [{**self.run_row(run), "seq": stored.seq, "counted": stored.counted} for stored, run in runs]
         self.write("restate_runs", rows)
 
     def drop_runs(self, ids: Sequence[str]) -> None:
@@ -178,10 +183,7 @@ class Transaction(ABC):
         self._add_tools(delta)
         # Edges first, then the tools that they alone held.
         self.write("drop_run_edges", rows_naming("run", ids))
-        touched = set(delta.tools)
-        for edge in delta.run_edges:
-            touched.update(edge)
-        self.write("drop_empty_tools", rows_naming("tool", touched))
+        self.write("drop_empty_tools", rows_naming("tool", set(delta.tools).union(*delta.run_edges)))
 
     def _add_tools(self, delta: Delta) -> None:
         self.write("add_tools", delta.tool_rows())
@@ -202,10 +204,7 @@ class Transaction(ABC):
         asked = list(moves)
         bound = self.header.states_per_move
         rows = [{"at": at, **move._asdict(), "bound": bound} for at, move in enumerate(asked)]
-        states: dict[StatePlace, tuple[int, str, int]] = {}
-        for at, key, count, run, step in self.ask("textless_states", rows):
-            states[asked[at], key] = count, run, step
-        return states
+        return {(asked[at], key): (count, run, step) for at, key, count, run, step in self.ask("textless_states", rows)}
 
     def drop_states(self, places: Iterable[StatePlace]) -> None:
         """Delete states."""
@@ -243,10 +242,9 @@ class Transaction(ABC):
     def put_vectors(self, of: Vectored, vectors: Mapping[Any, Float32Array]) -> None:
         """Attach vectors to states by id, runs by row number or lessons by id; missing ones are ignored."""
         statement, key_parameter, vector_parameter = _PUT_VECTORS[of]
-        rows: list[Values] = []
-        for key, vector in vectors.items():
-            rows.append({key_parameter: key, vector_parameter: to_bytes(vector)})
-        self.write(statement, rows)
+        self.write(
+            statement, [{key_parameter: key, vector_parameter: to_bytes(vector)} for key, vector in vectors.items()]
+        )
 
     def tools(self) -> list[ToolRow]:
         """All tools."""
@@ -254,8 +252,7 @@ class Transaction(ABC):
 
     def copy_tools(self, tools: Sequence[ToolRow]) -> None:
         """Set everything about tools but their counts."""
-        rows = [{"tool": tool.name, **tool._asdict()} for tool in tools]
-        self.write("copy_tools", rows)
+        self.write("copy_tools", [{"tool": tool.name, **tool._asdict()} for tool in tools])
         # A statement of its own, which retiring and aliases use too.
         self.mark_tools((tool.name, tool.retired, tool.aliases) for tool in tools)
 

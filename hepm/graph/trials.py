@@ -15,8 +15,6 @@ from hepm.types import SUMMARY_TOOL, TRIAL, Object, ToolName, Trajectory, Turn, 
 
 CONTROL: Final = "control"  # the arm without memory
 MEMORY: Final = "memory"  # the arm with it
-REQUEST_CHARS: Final = 300
-"""What is kept of a request, to find its kind."""
 
 
 class Withheld(NamedTuple):
@@ -52,8 +50,7 @@ class Trial:
 
     def to_tag(self) -> str:
         """As JSON."""
-        values = {name: value for name, value in asdict(self).items() if value}
-        return json.dumps(values, separators=(",", ":"))
+        return json.dumps({name: value for name, value in asdict(self).items() if value}, separators=(",", ":"))
 
     @classmethod
     def of(cls, run: Trajectory) -> Trial | None:
@@ -67,9 +64,10 @@ class Trial:
             return None
         try:
             read: Object = json.loads(tag)
-            withheld: list[Withheld] = []
-            for calls, tools, chance in read.get("withheld", ()):
-                withheld.append(Withheld(int(calls), tuple(map(str, tools)), float(chance)))
+            withheld = [
+                Withheld(int(calls), tuple(map(str, tools)), float(chance))
+                for calls, tools, chance in read.get("withheld", ())
+            ]
             trial = cls(
                 arm=read["arm"],
                 holdout=float(read["holdout"]),
@@ -104,25 +102,16 @@ def trial_columns(run: Trajectory) -> dict[str, str]:
         hints = _withheld_hints(run.turns, trial)
     else:
         hints = [(0.0, turn.followed) for turn in run.turns if turn.followed is not None]
+    requests = (" ".join(turn.text.split()) for turn in run.turns if turn.role == "user")
     kept: Object = {
         "holdout": trial.holdout,
         "tokens": trial.tokens,
         "shown": trial.shown,
         "errors": sum(call.error is True for call in run.calls()),
         "hints": hints,
-        "request": _first_request(run.turns)[:REQUEST_CHARS],
+        "request": next(filter(None, requests), "")[:300],  # enough to find its kind
     }
     return {"arm": trial.arm, "trial": json.dumps(kept, separators=(",", ":"))}
-
-
-def _first_request(turns: Sequence[Turn]) -> str:
-    """The first words of the user, on one line; "" if there are none."""
-    for turn in turns:
-        if turn.role == "user":
-            words = " ".join(turn.text.split())
-            if words:
-                return words
-    return ""
 
 
 def _withheld_hints(turns: Sequence[Turn], trial: Trial) -> list[tuple[float, bool]]:

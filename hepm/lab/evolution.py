@@ -38,8 +38,6 @@ Became: TypeAlias = Literal["kept", "nothing", "failed", "unasked", "pruned"]
 """The end of a step: the child is kept; it has the words of another one ("nothing"); the model "failed"; the budget was
 spent ("unasked"); the experience was pruned."""
 
-_EVIDENCE: Final = 40  # runs that are read for one experience
-
 
 @dataclass(frozen=True, slots=True)
 class EvolutionSettings:
@@ -233,9 +231,8 @@ class Evolution:
                 if operator != "crossover":
                     taken.add(id)
                 steps.append(EvolutionStep(iteration, operator, of, why, "nothing"))
-        questions = [self._question(step, temperature) for step in steps]
         # Answers come in any order.
-        answers = dict(model.ask_all(enumerate(questions)))
+        answers = dict(model.ask_all(enumerate([self._question(step, temperature) for step in steps])))
         for place, step in enumerate(steps):
             self._plan.append(self._ended(step, answers[place], model.endpoint.model))
 
@@ -243,8 +240,7 @@ class Evolution:
         """Why an experience is due: it succeeds often, in several environments or many runs; "" if it is not."""
         if not member.uses.uses or member.success < self._settings.general_from or not member.places:
             return ""
-        helped = self._runs_shown(member.id, success=True)
-        environments = {self._environment_of[run] for run in helped} - {""}
+        environments = {self._environment_of[run] for run in self._runs_shown(member.id, success=True)} - {""}
         if member.uses.uses < self._settings.proven and len(environments) < 2:
             return ""
         if not environments:
@@ -268,7 +264,7 @@ class Evolution:
     def _runs_shown(self, id: str, *, success: bool) -> list[str]:
         """The stored runs that an experience was shown in and that ended so; the first few by id."""
         shown = [exposure.run for exposure in self._shown[id] if exposure.success is success]
-        return sorted(filter(self._environment_of.__contains__, shown))[:_EVIDENCE]
+        return sorted(filter(self._environment_of.__contains__, shown))[:40]
 
     def _question(self, step: EvolutionStep, temperature: float) -> Question[RewordedExperience]:
         """What the model is asked; of a mutation with the runs that it goes by."""
@@ -282,8 +278,8 @@ class Evolution:
     def _ended(self, step: EvolutionStep, answer: RewordedExperience | LlmError, model: str) -> EvolutionStep:
         """The step with its child, which takes the place of its parent; or with the reason why there is none."""
         if isinstance(answer, LlmError):
-            spent = isinstance(answer, BudgetSpentError)
-            return replace(step, became="unasked" if spent else "failed", note=str(answer))
+            became = "unasked" if isinstance(answer, BudgetSpentError) else "failed"
+            return replace(step, became=became, note=str(answer))
         child = reworded(step.operator, [self.members[id] for id in step.of], answer, model)
         if isinstance(child, str):
             return replace(step, became="failed", note=child)

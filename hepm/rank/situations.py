@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hepm.embed import Embedder
 from hepm.graph.delta import flags_of
-from hepm.graph.rows import Float32Array
+from hepm.graph.rows import Float32Array, ToolRow
 from hepm.policy.query import Query
 from hepm.rank.calls import RankerCalls
 from hepm.types import START, StateSummary, ToolName
@@ -85,12 +85,10 @@ def situations_of(
     return Situations(state, call["before"][rows], times, distance, call["flags"][rows])
 
 
-def tool_vectors(names: Sequence[ToolName], described: Mapping[ToolName, str], embedder: Embedder) -> Float32Array:
-    """One vector a tool, shape (T, D): its name in words, and its description if there is one."""
-    texts: list[str] = []
-    for name in names:
-        words = _BETWEEN.sub(" ", name)
-        texts.append(f"{words} {described.get(name, '')}".strip())
+def tool_vectors(names: Sequence[ToolName], tools: Iterable[ToolRow], embedder: Embedder) -> Float32Array:
+    """One vector a tool, shape (T, D): its name in words, and its description if one of `tools` has it."""
+    described = {tool.name: tool.description for tool in tools}
+    texts = [f"{_BETWEEN.sub(' ', name)} {described.get(name, '')}".strip() for name in names]
     if not texts:  # no vector, but of the embedder's dimensions
         return embedder.embed([""])[:0]
     return embedder.embed(texts)

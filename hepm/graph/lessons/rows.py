@@ -20,8 +20,6 @@ _log = logging.getLogger("hepm")
 
 Kind: TypeAlias = Literal["experience", "principle", "notes"]
 KINDS: Final[tuple[Kind, ...]] = ("experience", "principle", "notes")
-LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "Principle", "notes": "Notes"}
-"""Of the nodes of each kind in the graph model."""
 APPROVED: Final = "review"
 """In the place of an evolution: a person approved the lesson, so that all sessions get it, whoever's runs taught it."""
 PENDING: Final = "pending"
@@ -36,16 +34,19 @@ _PYTHON_TYPES: Final[Mapping[PropertyType, Any]] = {
     "strings": tuple,
 }
 
-_LATER: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("preconditions", "after", "says", "facts"), ()),
-    **dict.fromkeys(("first_turn", "last_turn", "tried", "worked"), 0),
-    **dict.fromkeys(("only_user", "condition"), ""),
+_LATER: Final = {
+    "preconditions": (),
+    "after": (),
+    "says": (),
+    "facts": (),
+    "first_turn": 0,
+    "last_turn": 0,
+    "tried": 0,
+    "worked": 0,
+    "only_user": "",
+    "condition": "",
 }
 """What experiences or principles of before lack, with what it means that they do."""
-_COUNTS: Final = ("tried", "worked")
-"""Properties that change as runs come in; they are no part of a lesson's words."""
-_COUNTED_UNDER: Final = ("after", "says", "facts", "condition")
-"""The conditions that counts are of: they change with them."""
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
@@ -195,11 +196,8 @@ class LessonRow:
     def with_sources(self, more: Sequence[Source]) -> LessonRow:
         """The same lesson with further runs that taught it; its words stay those of the first."""
         known = self.run_ids
-        new: dict[str, Source] = {}
-        for source in more:
-            if source.run not in known:
-                # Only one run's words can be in it: the first one's.
-                new[source.run] = source._replace(words=False)
+        # Only one run's words can be in it: the first one's.
+        new = {source.run: source._replace(words=False) for source in more if source.run not in known}
         if not new:
             return self
         return replace(self, sources=(*self.sources, *new.values()))
@@ -208,7 +206,9 @@ class LessonRow:
         """The same lesson with the counts of these properties, which are newer, and their conditions, if any."""
         if not properties.get("tried"):
             return self
-        newer = {name: properties[name] for name in (*_COUNTS, *_COUNTED_UNDER) if name in properties}
+        # They change as runs come in, and are no part of a lesson's words.
+        counted = ("tried", "worked", "after", "says", "facts", "condition")
+        newer = {name: properties[name] for name in counted if name in properties}
         return replace(self, properties={**self.properties, **newer})
 
 
@@ -269,18 +269,13 @@ def from_record(record: str) -> LessonRow:
         read: Object = json.loads(record)
         values = {name: read[name] for name in _FIELDS}
         # JSON has no tuples: what was one comes back as a list.
-        values["sources"] = tuple([Source(*source) for source in read["sources"]])
-        values["parents"] = tuple([Parent(*parent) for parent in read["parents"]])
-        values["triples"] = tuple([Triple(*triple) for triple in read["triples"]])
+        for name, kind in (("sources", Source), ("parents", Parent), ("triples", Triple)):
+            values[name] = tuple([kind(*each) for each in read[name]])
         values["tools"] = tuple(read["tools"])
         values["prior"] = Uses(*read["prior"])
-        properties: dict[str, Value] = {}
-        if read["kind"] != "notes":
-            properties.update(_LATER)
-        given: Mapping[str, Value | list[str]] = read["properties"]
-        for name, value in given.items():
-            properties[name] = tuple(value) if isinstance(value, list) else value
-        values["properties"] = properties
+        properties: dict[str, Value | list[str]] = read["properties"]
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in properties.items()}
+        values["properties"] = given if read["kind"] == "notes" else {**_LATER, **given}
         row = LessonRow(**values)
         sound = _is_sound(row)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
@@ -297,7 +292,7 @@ def _is_sound(row: LessonRow) -> bool:
         texts.extend(items)
     if not all(isinstance(text, str) for text in texts):
         return False
-    for name, kind in NODES[LABELS[row.kind]].items():
+    for name, kind in NODES[row.kind.capitalize()].items():
         if name not in OF_EVERY_KIND and not isinstance(row.properties[name], _PYTHON_TYPES[kind]):
             return False
     return True

@@ -120,8 +120,7 @@ class LessonTransaction:
 
         # Drops and retirements come first: what is put may be about the same lessons.
         put = _each_once(change.put)
-        needed = set(put).union(*(row.parent_ids for row in put.values()))
-        known = self.get(needed)
+        known = self.get(set(put).union(*(row.parent_ids for row in put.values())))
         for row in put.values():
             # What needs no approval replaces what waits for it, of which only the words are the same.
             if row.live and row.id in known and known[row.id].row.retired == PENDING:
@@ -146,8 +145,7 @@ class LessonTransaction:
                 new[row.id] = row
             else:
                 linked = _of_stored_runs(row, stored_runs)
-                parents_stored = row.parent_ids <= known.keys() | put.keys()
-                if linked is None or not parents_stored:
+                if linked is None or not row.parent_ids <= known.keys() | put.keys():
                     refused.append(row.id)
                 else:
                     new[row.id] = linked
@@ -164,8 +162,7 @@ class LessonTransaction:
             if lesson in retire and (retire[lesson] == PENDING or not row.is_retired):
                 row = replace(row, retired=retire[lesson], retired_by=change.by)
             elif lesson in change.revive:
-                by = APPROVED if row.retired == PENDING else ""
-                row = replace(row, retired="", retired_by=by)
+                row = replace(row, retired="", retired_by=APPROVED if row.retired == PENDING else "")
             rows.append(row)
         self._write.put_lessons(rows, {})
 
@@ -201,10 +198,12 @@ class LessonTransaction:
             success = outcomes.get(exposure.run)
             if success is None:
                 success = reported.get(exposure.run)
-            if exposure.run in edges and exposure.lesson in lessons:
-                row = lessons[exposure.lesson].row
-                if not row.heeded_by(edges[exposure.run], self._write.aliases):
-                    success = None
+            if (
+                exposure.run in edges
+                and exposure.lesson in lessons
+                and not lessons[exposure.lesson].row.heeded_by(edges[exposure.run], self._write.aliases)
+            ):
+                success = None
             settled.append(exposure._replace(success=success))
         return settled
 
@@ -235,8 +234,7 @@ class LessonTransaction:
                 # Its counts go with it; nothing of it is kept.
                 lost[row.id] = row
             else:
-                kept = [source for source in row.sources if source.run not in gone]
-                changed.append(replace(row, sources=tuple(kept)))
+                changed.append(replace(row, sources=tuple(source for source in row.sources if source.run not in gone)))
         # What a lost lesson had replaced is found again, or nothing would say it.
         changed += self._freed_by(lost)
 
@@ -342,7 +340,6 @@ def _of_stored_runs(row: LessonRow, stored_runs: Collection[str]) -> LessonRow |
 
 def _lost_with(row: LessonRow, gone: Set[str]) -> bool:
     """Whether a lesson goes with runs: its words are those of one of them, or no other run stands behind it."""
-    for source in row.sources:
-        if source.words and source.run in gone:
-            return True
+    if any(source.words and source.run in gone for source in row.sources):
+        return True
     return not row.user and row.run_ids <= gone

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,6 @@ from hepm.graph.rows import Float32Array, Header
 from hepm.graph.store import Store
 
 T = TypeVar("T")
-_Make: TypeAlias = Callable[[Collection[StoredLesson]], object]
-
-_GROWTH: Final = 1 + 1 / 64
-"""Weights are counted again after this growth: below 64 lessons with each new one."""
 
 
 class _Shelf(NamedTuple):
@@ -46,18 +42,20 @@ class _Shelf(NamedTuple):
         A known lesson is skipped: its words, and so its vector, never change.
         """
         known = set(self.ids)
-        fresh: dict[str, Float32Array] = {}
-        for lesson in lessons:
-            if lesson.vector is not None and lesson.row.id not in known:
-                fresh[lesson.row.id] = lesson.vector
+        fresh = {
+            lesson.row.id: lesson.vector
+            for lesson in lessons
+            if lesson.vector is not None and lesson.row.id not in known
+        }
         if not fresh:
             return self
         ids = [*self.ids, *fresh]
         raw_ND = new_ND = np.stack(list(fresh.values())).astype(np.float16)
         if self.ids:
             raw_ND = np.concatenate([self.raw_ND, new_ND])
-        # Few more lessons: the weights are still about right, and only the new vectors are weighed.
-        if len(ids) <= _GROWTH * self.weighed:
+        # Few more lessons: the weights are still about right, and only the new vectors are weighed. Below 64 lessons
+        # weights are counted again with each new one.
+        if len(ids) <= (1 + 1 / 64) * self.weighed:
             vectors_ND = np.concatenate([self.vectors_ND, weighted(new_ND, self.weights_D)])
             return _Shelf(ids, raw_ND, self.weights_D, vectors_ND, self.weighed)
         weights_D = rarity(raw_ND)
@@ -72,7 +70,7 @@ class _Snapshot(NamedTuple):
 
     lessons: dict[Kind, dict[str, StoredLesson]]
     shelves: dict[Kind, _Shelf]
-    cached: dict[tuple[_Make, Kind], object]
+    cached: dict[tuple[Callable[[Collection[StoredLesson]], object], Kind], object]
 
 
 class LessonMirror:
@@ -160,9 +158,7 @@ class LessonMirror:
     def all(self, kind: Kind, *, retired: bool = False) -> list[StoredLesson]:
         """Lessons of a kind in order of arrival, without their vectors."""
         lessons = list(self._now.lessons[kind].values())
-        if not retired:
-            lessons = [lesson for lesson in lessons if lesson.row.live]
-        return sorted(lessons, key=attrgetter("seq"))
+        return sorted([lesson for lesson in lessons if retired or lesson.row.live], key=attrgetter("seq"))
 
     def holds(self, kind: Kind) -> bool:
         """Whether there ever was a lesson of a kind."""

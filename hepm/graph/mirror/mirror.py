@@ -24,9 +24,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger("hepm")
 
-_PAUSE_FACTOR = 10  # the follower pauses ten times as long as it took to read all calls
-_PATIENCE_S = 5.0  # after so long without an answer the store counts as lost
-_SWITCH_S = 0.0001  # between turns of threads; the interpreter's own interval is 5 ms
 _switching = threading.Lock()
 _switched: list[float] = []
 
@@ -36,7 +33,7 @@ def switching_often() -> Generator[None]:
     """Let all threads of the process take turns after .1 ms, not 5, so that long work delays no event loop."""
     with _switching:
         _switched.append(sys.getswitchinterval())
-        sys.setswitchinterval(min(_SWITCH_S, _switched[0]))
+        sys.setswitchinterval(min(0.0001, _switched[0]))
     try:
         yield
     finally:
@@ -116,7 +113,7 @@ class Mirror:
         """Since when the store has not answered, Unix seconds; None while it does, or took less than some seconds."""
         asked_at = self._asked_at
         # A server that stands still takes a question, and never answers it. The clock may be set back.
-        if self._lost_since is None and asked_at is not None and time.time() - asked_at >= _PATIENCE_S:
+        if self._lost_since is None and asked_at is not None and time.time() - asked_at >= 5:
             return asked_at
         return self._lost_since
 
@@ -205,12 +202,16 @@ class Mirror:
         except Exception as error:  # no caller waits for this thread: what it does not log is lost
             if str(error) != self._last_warning:
                 self._last_warning = str(error)
-                text = "the store cannot be followed, and suggestions go on from what was read before: %s"
-                _log.warning(text, error, exc_info=not isinstance(error, HepmError))
+                _log.warning(
+                    "the store cannot be followed, and suggestions go on from what was read before: %s",
+                    error,
+                    exc_info=not isinstance(error, HepmError),
+                )
             return
         self._last_warning = None
         if not paused:
-            self._paused_until = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - began)
+            # Ten times as long as it took to read all calls.
+            self._paused_until = time.monotonic() + 10 * (time.monotonic() - began)
 
     def close(self) -> None:
         """Stop following."""

@@ -6,11 +6,11 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.delta import Edge
@@ -32,9 +32,6 @@ _log = logging.getLogger("hepm")
 
 EVIDENCE_RUNS = 5  # behind an edge, the latest
 EVIDENCE_SUMMARIES = 3  # behind an edge, those that most runs held
-_NEARLY_ALL: Final = 0.9  # weight of an edge from which on it is usual
-_EDGES_AT_ONCE = 1_000  # whose evidence is read with one statement
-_WHOLE_CALLS: Final = 24_000  # up to which the memory of a server is read whole at once
 
 
 class OutgoingEdge(NamedTuple):
@@ -90,12 +87,12 @@ class _Snapshot:
     """
 
     marks: Marks
-    whole: bool = False
-    rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
-    states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
-    successors: _Successors = field(default_factory=_Successors)
-    drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
-    called: set[ToolName] = field(default_factory=set[ToolName])
+    whole: bool
+    rows: dict[ToolName, Rows]
+    states: dict[ToolName, StateBlock]
+    successors: _Successors
+    drifts: dict[ToolName, Drift | None]
+    called: set[ToolName]
     refusals: dict[ToolName, Counter[ToolName]] | None = None
 
 
@@ -131,13 +128,11 @@ class NamespaceMirror:
 
     def _read(self) -> _Snapshot:
         """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""
-        now = _Snapshot(self.store.marks(namespace=self.name))
-        if self.store.remote:
-            calls = sum(tool.calls for tool in self.store.tools(namespace=self.name))
-            if calls <= _WHOLE_CALLS:
-                now.whole = True
-                now.rows = self.all_rows()
-                self._read_ahead(now, now.rows.keys())
+        now = _Snapshot(self.store.marks(namespace=self.name), False, {}, {}, {}, {}, set())
+        if self.store.remote and sum(tool.calls for tool in self.store.tools(namespace=self.name)) <= 24_000:
+            now.whole = True
+            now.rows = self.all_rows()
+            self._read_ahead(now, now.rows.keys())
         return now
 
     def _read_ahead(self, now: _Snapshot, tools: Collection[ToolName]) -> None:
@@ -229,7 +224,7 @@ class NamespaceMirror:
         aliases = self.marks.aliases
         own = aliases.get(tool, tool)
         edges = self.successors(aliases.get(after, after))
-        return any(edge.tool == own and edge.weight >= _NEARLY_ALL for edge in edges)
+        return any(edge.tool == own and edge.weight >= 0.9 for edge in edges)
 
     def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
         """One edge's counts, failures included; None if it was never taken."""
@@ -284,18 +279,17 @@ class NamespaceMirror:
 
     def evidence(self, sources: Sequence[ToolName], target: ToolName, summaries: bool = True) -> Evidence:
         """Runs and summaries behind the edges from `sources` to `target`; empty while the store does not answer."""
-        runs: dict[str, None] = {}  # an ordered set
-        texts: dict[str, None] = {}
-        for evidence in self.evidence_of([(source, target) for source in sources], summaries=summaries):
-            runs.update(dict.fromkeys(evidence.runs))
-            texts.update(dict.fromkeys(evidence.summaries))
+        behind = self.evidence_of([(source, target) for source in sources], summaries=summaries)
+        # Each once, in order.
+        runs = dict.fromkeys(run for evidence in behind for run in evidence.runs)
+        texts = dict.fromkeys(text for evidence in behind for text in evidence.summaries)
         return Evidence(tuple(runs)[:EVIDENCE_RUNS], tuple(texts)[:EVIDENCE_SUMMARIES])
 
     def evidence_of(self, edges: Sequence[Edge], *, summaries: bool = True) -> list[Evidence]:
         """Runs and summaries behind each edge, read from the store in bulk."""
         most = {"runs": EVIDENCE_RUNS, "summaries": EVIDENCE_SUMMARIES if summaries else 0}
         evidence: list[Evidence] = []
-        for part in batches(edges, _EDGES_AT_ONCE):
+        for part in batches(edges, 1_000):  # edges that are read with one statement
             read = partial(self.store.evidence, part, namespace=self.name, **most)
             evidence += self._read_if_reachable(read) or [Evidence()] * len(part)
         return evidence
@@ -322,20 +316,20 @@ class NamespaceMirror:
             self._follower.update(anew=anew, defer=defer)
 
     def _followed(self, changes: Sequence[RevisionChange]) -> _Snapshot:
-        touched: set[ToolName] = set()
-        rewritten: set[ToolName] = set()
-        for change in changes:
-            touched.update(change.sources or ())
-            if change.rewritten:
-                rewritten.update(change.sources or ())
+        touched = {tool for change in changes for tool in change.sources or ()}
+        rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
         # Copied in one step each, since readers add to them meanwhile.
         before = self._snapshot
         rows, states, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
-        now = _Snapshot(self.store.marks(namespace=self.name), before.whole)
-        now.rows = _without(rows, touched)
-        now.states = _without(states, touched)
-        now.successors = {key: edges for key, edges in successors.items() if key[0] not in touched}
-        now.drifts = _without(before.drifts.copy(), touched)
+        now = _Snapshot(
+            self.store.marks(namespace=self.name),
+            before.whole,
+            _without(rows, touched),
+            _without(states, touched),
+            {key: edges for key, edges in successors.items() if key[0] not in touched},
+            _without(before.drifts.copy(), touched),
+            set(),
+        )
         # In one statement, however many tools changed: many processes may follow one server.
         read_again = touched if before.whole else touched & rows.keys()
         now.rows |= self._read_rows(sorted(read_again))
@@ -352,8 +346,7 @@ class NamespaceMirror:
 
             block = StateBlock()
         batch = self.store.states_after(tool, namespace=self.name, newer_than=block.newest)
-        targets = [list(map(self.tool_id, row.targets)) for row in batch.rows]
-        block.extend(batch.vectors_ND, targets)
+        block.extend(batch.vectors_ND, [list(map(self.tool_id, row.targets)) for row in batch.rows])
         if batch.rows:
             block.newest = batch.rows[-1].id
         return block
@@ -372,8 +365,7 @@ def _weigh(rows: Sequence[Row], c: float) -> tuple[OutgoingEdge, ...]:
     """The edges that a successful run took, the heaviest first."""
     taken = [EdgeRow(*row) for row in rows if row[2]]
     weights = edge_weights([(row.support, row.inverse_steps) for row in taken], c=c)
-    edges: list[OutgoingEdge] = []
-    for row, weight in zip(taken, weights, strict=True):
-        edges.append(OutgoingEdge(row.target, weight, row.support, row.failures))
-    edges.sort(key=lambda edge: (-edge.weight, edge.tool))
-    return tuple(edges)
+    edges = [
+        OutgoingEdge(row.target, weight, row.support, row.failures) for row, weight in zip(taken, weights, strict=True)
+    ]
+    return tuple(sorted(edges, key=lambda edge: (-edge.weight, edge.tool)))

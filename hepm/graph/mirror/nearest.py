@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,10 @@ from numpy.typing import NDArray
 from hepm.errors import ImplausibleVectorError
 from hepm.graph.rows import Float32Array
 
-IntArray: TypeAlias = NDArray[np.int64]
 NumberArray: TypeAlias = NDArray[np.uint32]
 
 # 512 coordinates of a chunk are 32 MB: long enough for full speed, and the most that is copied by one addition.
 _CHUNK_ROWS = 16_384
-_GROWTH: Final = 8  # an eighth more room than needed: memory stays within 1.3 times the vectors
-# From some 50,000 states on, two threads share the chunks: handing them over costs 50 µs.
-_SHARED_CHUNKS: Final = 4
-# Copying out the coordinates that are not zero costs more per number than multiplying all in place.
-_SPARSE_SHARE: Final = 0.4
-_ROUNDING: Final = 1e-6  # by which equal cosines may differ
 
 
 class Nearest(NamedTuple):
@@ -76,10 +69,7 @@ class StateBlock:
         with self._writing:
             chunks = list(self._chunks)
             _check_size(vectors_ND, chunks)
-            if chunks:
-                sparse = chunks[0].sparse
-            else:
-                sparse = _is_sparse(vectors_ND[:256])
+            sparse = chunks[0].sparse if chunks else _is_sparse(vectors_ND[:256])
             start = 0
             while start < len(vectors_ND):
                 if not chunks or chunks[-1].rows >= _CHUNK_ROWS:
@@ -113,7 +103,7 @@ class StateBlock:
             cosine_T[others] = -np.inf
         named = np.flatnonzero(cosine_T > -np.inf)
         if most is not None and most < len(named):
-            least = np.partition(cosine_T[named], -most)[-most] - _ROUNDING
+            least = np.partition(cosine_T[named], -most)[-most] - 1e-6  # by which equal cosines may differ
             named = named[cosine_T[named] >= least]
         return list(map(Nearest, named.tolist(), cosine_T[named].tolist()))
 
@@ -133,7 +123,7 @@ class _Chunk:
     rows: int
     pairs_2P: NumberArray
     targets_G: NumberArray
-    starts_G: IntArray
+    starts_G: NDArray[np.int64]
 
     @classmethod
     def empty(cls, dimensions: int, *, sparse: bool) -> _Chunk:
@@ -146,16 +136,13 @@ class _Chunk:
         vectors_CD = self.vectors_CD
         if rows > len(vectors_CD):
             room = rows
-            if self.rows:  # most blocks are filled once: only one that grows gets more than it needs
-                room = min(rows + rows // _GROWTH, _CHUNK_ROWS)
+            if self.rows:  # most blocks are filled once: only one that grows gets an eighth more than it needs
+                room = min(rows + rows // 8, _CHUNK_ROWS)
             order = "F" if self.sparse else "C"
             vectors_CD = np.empty((room, vectors_ND.shape[1]), dtype=np.float32, order=order)
             vectors_CD[: self.rows] = self.vectors_CD[: self.rows]
         vectors_CD[self.rows : rows] = vectors_ND
-        new: list[tuple[int, int]] = []
-        for row, several in enumerate(targets, self.rows):
-            for target in set(several):
-                new.append((row, target))
+        new = [(row, target) for row, several in enumerate(targets, self.rows) for target in set(several)]
         pairs_2P = np.concatenate([self.pairs_2P, np.array(new, dtype=np.uint32).reshape(-1, 2).T], axis=1)
         # By target, so that each tool's pairs lie side by side; `take` also keeps the rows so in memory.
         pairs_2P = pairs_2P.take(np.argsort(pairs_2P[1], kind="stable"), axis=1)
@@ -176,8 +163,9 @@ def _all_cosines(chunks: Sequence[_Chunk], query_D: Float32Array) -> list[Float3
             return np.einsum("s,sn->n", query_S, chunk.vectors_CD.T[:, : chunk.rows][coordinates])
         return chunk.vectors_CD[: chunk.rows] @ query_D
 
-    # numpy releases the interpreter's lock while it multiplies.
-    if len(chunks) >= _SHARED_CHUNKS:
+    # numpy releases the interpreter's lock while it multiplies: from some 50,000 states on, two threads share the
+    # chunks. Handing them over costs 50 µs.
+    if len(chunks) >= 4:
         return list(_threads().map(cosines, chunks))
     return list(map(cosines, chunks))
 
@@ -188,7 +176,8 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _is_sparse(vectors: Float32Array) -> bool:
-    return bool(np.count_nonzero(vectors) <= _SPARSE_SHARE * vectors.size)
+    # Copying out the coordinates that are not zero costs more per number than multiplying all in place.
+    return bool(np.count_nonzero(vectors) <= 0.4 * vectors.size)
 
 
 def _check_size(vectors: Float32Array, chunks: Sequence[_Chunk]) -> None:

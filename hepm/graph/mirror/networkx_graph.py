@@ -34,7 +34,5 @@ def networkx_graph(mirror: NamespaceMirror, *, c: float, revision: int) -> nx.Di
 def _attributes(tool: ToolRow) -> Object:
     """What a tool has of the properties of the graph model."""
     values = tool._asdict() | {"aliases": tool.aliases or None, "changed_at": tool.changed_at or None}
-    values["retired"] = None
-    if tool.retired:
-        values["retired"] = "by hand"
+    values["retired"] = "by hand" if tool.retired else None
     return {name: values[name] for name in PROPERTIES["Tool"] if values.get(name) is not None}

@@ -33,7 +33,6 @@ T = TypeVar("T")
 
 OLDEST: Final = (5, 23)  # the first server whose Cypher has all that the statements use
 PROBE_S: Final = 4.0  # for a connection; five seconds with what else it takes
-RETRY_S: Final = 30.0  # a transaction is repeated after errors that pass: deadlocks, a leader that moved
 ROWS: Final = 2_000  # per statement, of numbers and short texts
 VECTOR_ROWS: Final = 500
 """Rows per statement: a thousand vectors of 512 floats are 4.7 MB on the wire."""
@@ -63,7 +62,7 @@ class Connection:
                 auth=(login.username, login.password),
                 connection_timeout=PROBE_S,
                 connection_acquisition_timeout=PROBE_S,
-                max_transaction_retry_time=RETRY_S,
+                max_transaction_retry_time=30.0,  # after errors that pass: deadlocks, a leader that moved
                 notifications_min_severity="OFF",
                 user_agent="hepm",
             )
@@ -100,8 +99,9 @@ class Connection:
         except HepmError:
             raise
         except (OSError, ValueError) as error:  # the address cannot be looked up, or is none
-            what = f"{self.login.uri} cannot be reached ({error}). Check the address of the server."
-            raise StoreUnavailableError(what) from error
+            raise StoreUnavailableError(
+                f"{self.login.uri} cannot be reached ({error}). Check the address of the server."
+            ) from error
 
     def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
         """Run one write transaction, again after errors that pass; not after a commit that was not confirmed."""
@@ -219,7 +219,7 @@ def uid(*parts: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-_NODES: Final[Mapping[str, str]] = {
+_NODES: Final = {
     "lesson": "lesson",
     "parent": "lesson",
     "run": "run",
@@ -235,7 +235,7 @@ _NODES: Final[Mapping[str, str]] = {
 """Values that name a node, with its kind; statements find the node by `<name>_uid`."""
 _ROWS: Final = {"links", "tools", "parents", "triples"}
 """Values of a row that are lists of such rows."""
-_LISTS: Final[Mapping[str, str]] = {
+_LISTS: Final = {
     "runs": "run",
     "in_runs": "showing",
     "lessons": "lesson",
@@ -251,9 +251,7 @@ def keyed(space: str, row: Mapping[str, Any]) -> Values:
     keys = dict(row)
     for name, value in row.items():
         if name in _NODES and isinstance(value, str):
-            keys[f"{name}_uid"] = None
-            if value:
-                keys[f"{name}_uid"] = uid(space, _NODES[name], value)
+            keys[f"{name}_uid"] = uid(space, _NODES[name], value) if value else None
         elif name in _ROWS:
             keys[name] = [keyed(space, item) for item in value]
     if "run" in row:
@@ -275,10 +273,10 @@ def bound(space: str, values: Mapping[str, Any]) -> Values:
         parameters["uids"] = [state_uid(space, place) for place in parameters.pop("places")]
     if values.get("task"):
         parameters["task_uid"] = uid(space, values["environment"] or "", values["task"])
-    rows: list[Values] = []
-    for number, (source, target) in enumerate(values.get("edges", ())):
-        rows.append(keyed(space, {"source": source, "target": target, "at": number}))
-    parameters["rows"] = rows
+    parameters["rows"] = [
+        keyed(space, {"source": source, "target": target, "at": number})
+        for number, (source, target) in enumerate(values.get("edges", ()))
+    ]
     return parameters
 
 
@@ -291,8 +289,7 @@ def state_uid(space: str, place: StatePlace) -> str:
 def move_uid(space: str, move: StateMove) -> str:
     """What all states of a move have in common."""
     # With their number, so that it is known which of the tools are the sources.
-    number_of_sources = str(len(move.sources))
-    return uid(space, "move", str(move.success), number_of_sources, *move.sources, *move.targets)
+    return uid(space, "move", str(move.success), str(len(move.sources)), *move.sources, *move.targets)
 
 
 def to_floats(vector: Float32Array) -> list[float]:

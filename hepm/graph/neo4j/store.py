@@ -168,18 +168,6 @@ class Neo4jStore(Store):
         return super().near(vector, namespace, limit)
 
 
-_LINKS: Final = (
-    "unlink_lesson_runs",  # a run that no longer stands behind a lesson must go
-    "link_lesson_runs",
-    "link_lesson_tools",
-    "link_lesson_parents",
-    "link_triples",
-)
-"""Statements that link the nodes of lessons."""
-_HEAVY: Final = {"vector", "said_vector", "record"}
-"""Members of rows of which fewer are sent at once."""
-
-
 class Neo4jTransaction(Transaction):
     """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.transaction.Transaction`).
 
@@ -211,20 +199,15 @@ class Neo4jTransaction(Transaction):
     def ask(self, name: str, rows: Iterable[Values], /) -> list[Row]:
         """The rows that a named statement returns for all of `rows`."""
         # All are sent before the first answer is read: the server works while the next part is packed.
-        answers: list[Row] = []
-        for result in self.write(name, rows):
-            answers += rows_of(result)
-        return answers
+        return [row for result in self.write(name, rows) for row in rows_of(result)]
 
     def write(self, name: str, /, rows: Iterable[Values] = ({},)) -> list[neo4j.Result]:
         """Send a named statement for some rows at a time, without waiting for the server."""
         sent = [self._keyed(row) for row in rows]
-        size = ROWS
-        if sent and not _HEAVY.isdisjoint(sent[0]):
-            size = VECTOR_ROWS
-        revision = self.header.revision + 1  # the one that this transaction makes
-        shared = {"space": self.space, "namespace": self.namespace, "changed": revision}
-        return [self.send(name, rows=part, **shared) for part in parts(sent, size)]
+        heavy = bool(sent) and not {"vector", "said_vector", "record"}.isdisjoint(sent[0])
+        # The revision that this transaction makes.
+        shared = {"space": self.space, "namespace": self.namespace, "changed": self.header.revision + 1}
+        return [self.send(name, rows=part, **shared) for part in parts(sent, VECTOR_ROWS if heavy else ROWS)]
 
     def set_header(self, **values: object) -> None:
         """Set properties of the node :Memory."""
@@ -252,8 +235,8 @@ class Neo4jTransaction(Transaction):
         self._last_lesson += 1
         values = super().lesson_row(row, vectors)
         first = {"seq": self._last_lesson, **row.prior._asdict(), "score": row.prior.score}
-        place = {"namespace": self.namespace, "space": self.space}
-        return {**values, "first": first, "properties": {**row.columns, **place, "record": values["record"]}}
+        properties = row.columns | {"namespace": self.namespace, "space": self.space, "record": values["record"]}
+        return {**values, "first": first, "properties": properties}
 
     def put_lessons(self, rows: Sequence[LessonRow], vectors: TextVectors) -> None:
         """Write the nodes of lessons, and link them anew to runs, tools, lessons, users and concepts."""
@@ -275,7 +258,13 @@ class Neo4jTransaction(Transaction):
                     "triples": [triple._asdict() for triple in row.triples],
                 }
             )
-        for statement_name in _LINKS:
+        for statement_name in (
+            "unlink_lesson_runs",  # a run that no longer stands behind a lesson must go
+            "link_lesson_runs",
+            "link_lesson_tools",
+            "link_lesson_parents",
+            "link_triples",
+        ):
             self.write(statement_name, links)
         self.write("link_notes", revisions)
 
@@ -287,12 +276,11 @@ class Neo4jTransaction(Transaction):
         changed = sorted(self.sources)
         self.write("summarise_edges", [{"tool": tool, "limit": EDGE_SUMMARIES} for tool in changed])
         self.write("weigh_edges", rows_naming("tool", changed))
-        sources = None if everything else changed
         self.send(
             "note_change",
             namespace=self.namespace,
             space=self.space,
-            sources=json.dumps(sources, ensure_ascii=False),
+            sources=json.dumps(None if everything else changed, ensure_ascii=False),
             rewritten=self.how_rewritten(everything=everything),
             last_run=self.last_run,
             last_state=self._last_state,
@@ -325,8 +313,7 @@ class Neo4jTransaction(Transaction):
         numbered: list[Values] = []
         for row in rows:
             self._last_state += 1
-            vector = vector_bytes(vectors, row["summary"])
-            numbered.append({**row, "id": self._last_state, "vector": vector})
+            numbered.append({**row, "id": self._last_state, "vector": vector_bytes(vectors, row["summary"])})
         grown: set[str] = set()
         for move, has_changed, has_grown in self.ask("add_states", numbered):
             self.rewritten |= has_changed

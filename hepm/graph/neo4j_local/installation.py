@@ -30,8 +30,6 @@ Report = Callable[[int, int], None]
 LINE: Final = "5.26"  # of releases, with long-term support; one writes the data of its own alone
 VERSION: Final = "5.26.30"
 MAIN: Final = "org.neo4j.server.CommunityEntryPoint"
-_THREADS: Final = 8  # that fetch jars
-_TIMEOUT_S: Final = 30  # of one request to a repository
 
 
 class Jar(NamedTuple):
@@ -44,8 +42,8 @@ class Jar(NamedTuple):
     def path(self) -> Path:
         """Path below the cache folder."""
         group, artifact, version, *classifier = self.coordinate.split(":")
-        name = "-".join([artifact, version, *classifier])
-        return Path("jars", *group.split("."), artifact, version, f"{name}.jar")
+        name = "-".join([artifact, version, *classifier]) + ".jar"
+        return Path("jars", *group.split("."), artifact, version, name)
 
 
 def find_java() -> Path:
@@ -75,12 +73,8 @@ def cache_folder() -> Path:
 def locked_jars() -> list[Jar]:
     """The jars of the lock file."""
     text = files("hepm.graph.neo4j_local").joinpath("jars.lock.txt").read_text("utf-8")
-    jars: list[Jar] = []
-    for row in text.splitlines():
-        if row and not row.startswith("#"):
-            sha256, coordinate = row.split()
-            jars.append(Jar(coordinate, sha256))
-    return jars
+    rows = [row.split() for row in text.splitlines() if row and not row.startswith("#")]
+    return [Jar(coordinate, sha256) for sha256, coordinate in rows]
 
 
 def provide_jars(*, report: Report | None = None, say: Say = print) -> list[Path]:
@@ -130,8 +124,8 @@ def _fetch(jars: Sequence[Jar], cache: Path, report: Report | None, say: Say) ->
     shutil.rmtree(staging, ignore_errors=True)  # what a killed process left
     logging.getLogger("jgo").addHandler(logging.NullHandler())  # its warnings are errors here
     repositories: dict[str, str] = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
-    maven = MavenContext(repo_cache=staging, remote_repos=repositories, timeout=_TIMEOUT_S)
-    pool = ThreadPoolExecutor(_THREADS)
+    maven = MavenContext(repo_cache=staging, remote_repos=repositories, timeout=30)
+    pool = ThreadPoolExecutor(8)
     try:
         running = [pool.submit(_fetch_one, jar, maven, cache) for jar in lacking]
         for done, future in enumerate(as_completed(running), start=len(jars) - len(lacking) + 1):

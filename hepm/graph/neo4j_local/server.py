@@ -36,8 +36,6 @@ from hepm.graph.neo4j_local.installation import (
 
 HOST: Final = "127.0.0.1"  # no other machine can reach it
 USER: Final = "neo4j"  # Neo4j Community's only one at the start
-_SIZE: Final = re.compile(r"[1-9]\d*[kmg]", re.IGNORECASE)
-_ERROR: Final = re.compile(r"^(Exception|Error|Caused by)\b| ERROR ")
 # What precedes the message of a Java error.
 _ERROR_PREFIX: Final = re.compile(r"^.* ERROR +|(Caused by: |Exception in thread \S+ )?([a-z]\w*\.)+[\w$]+: ")
 _started: Final[list[subprocess.Popen[bytes]]] = []  # Python complains of a running one without a reference
@@ -93,7 +91,7 @@ class LocalServer:
         say: Say = lambda _: None,
         report: Report | None = None,
     ) -> None:
-        if heap is not None and not _SIZE.fullmatch(heap):
+        if heap is not None and not re.fullmatch(r"[1-9]\d*[kmg]", heap, re.IGNORECASE):
             raise InputError(f"{heap!r} is no size of a heap: write it as 512m or 2g")
         self._ports = (bolt_port, http_port)
         self._heap = heap
@@ -156,12 +154,12 @@ class LocalServer:
             self._await(process, settings, timeout_s)
             return False
 
-    def stop(self, *, timeout_s: float = 60) -> bool:
-        """Stop the server; returns False if it was not running. It is killed after `timeout_s`: committed data stay."""
+    def stop(self) -> bool:
+        """Stop the server; returns False if it was not running. It is killed after a minute: committed data stay."""
         with FileLock(self._lock_file) if self._settings() else contextlib.nullcontext():
             process = _find(self._mark)
             if process is not None:
-                _end(process, timeout_s=timeout_s)
+                _end(process, timeout_s=60)
         return process is not None
 
     def _make_folder(self) -> None:
@@ -269,8 +267,9 @@ class LocalServer:
         self._fail(_last_error(self._java_log) or _last_error(self._neo4j_log, since=log_bytes))
 
     def _fail(self, why: str | None) -> None:
-        logs = self._neo4j_log.parent
-        raise LocalServerError(f"Neo4j ended while it started: {why or 'it gave no reason'}. Its logs are in {logs}")
+        raise LocalServerError(
+            f"Neo4j ended while it started: {why or 'it gave no reason'}. Its logs are in {self._neo4j_log.parent}"
+        )
 
     def _answers(self, port: int) -> bool:
         """Whether the server answers a query."""
@@ -278,9 +277,14 @@ class LocalServer:
         from neo4j.exceptions import AuthError, DriverError, Neo4jError
 
         logging.getLogger("neo4j").addHandler(logging.NullHandler())
-        options = {"connection_timeout": 5, "max_transaction_retry_time": 0, "telemetry_disabled": True}
         try:
-            with GraphDatabase.driver(f"bolt://{HOST}:{port}", auth=(USER, self.password), **options) as driver:
+            with GraphDatabase.driver(
+                f"bolt://{HOST}:{port}",
+                auth=(USER, self.password),
+                connection_timeout=5,
+                max_transaction_retry_time=0,
+                telemetry_disabled=True,
+            ) as driver:
                 driver.execute_query("RETURN 1", database_="neo4j")
         except AuthError as refused:
             raise LocalServerError(
@@ -349,7 +353,7 @@ def _last_error(log: Path, *, since: int = 0) -> str | None:
     if lines and lines[0].startswith("Error occurred during initialization of VM"):
         return ": ".join(lines[:2])
     for line in reversed(lines):
-        if _ERROR.search(line):
+        if re.search(r"^(Exception|Error|Caused by)\b| ERROR ", line):
             return _ERROR_PREFIX.sub("", line).strip(" .")[:400]
     return None
 
@@ -365,8 +369,7 @@ def _write_private(file: Path, text: str) -> None:
 
 def _choose_port(chosen: int | None, usual: int, *, taken: int | None) -> int:
     """The port that was asked for, or else the first free one from the usual one on."""
-    candidates = range(usual, 65536) if chosen is None else [chosen]
-    for port in candidates:
+    for port in range(usual, 65536) if chosen is None else [chosen]:
         if port != taken and _is_free(port):
             return port
     raise LocalServerError(

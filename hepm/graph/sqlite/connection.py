@@ -21,19 +21,13 @@ from hepm.graph.rows import Row, check_schema, no_text
 SCHEMA_VERSION: Final = 22
 _OLDEST_SCHEMA: Final = 15  # that is brought up to date on opening; a new file begins with it, too
 BUSY_TIMEOUT_S: Final = 60.0  # for which a writer waits for another one
-CACHE_KIB: Final = 64 * 1024  # of pages that a writing connection keeps; SQLite's own default is 2 MiB
-_LOG_PAGES: Final = 1_000, 65_536
-"""Least and most pages of the write-ahead log at which it is written back."""
-_LOG_BYTES: Final = 4 * 1024 * 1024  # to which the write-ahead log is cut when it begins anew
 _APPLICATION_ID: Final = 0x6865706D  # "hepm": a file of another program has another one
-
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 def load_statements() -> Mapping[str, str]:
     """The statements of all query files by name."""
     text = _resource("queries.sql") + _resource("lesson_queries.sql") + _resource("projection.sql")
-    parts = _NAME.split(text)[1:]
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
@@ -95,8 +89,7 @@ class Connections:
                 # A batch changes pages all over a large store, and the next one many of them again. With a log of an
                 # eighth of the store these are written back once: at a million runs an ingest takes a quarter less.
                 pages = self._writer.execute("PRAGMA page_count").fetchone()[0]
-                least, most = _LOG_PAGES
-                self._writer.execute(f"PRAGMA wal_autocheckpoint = {min(max(least, pages // 8), most)}")
+                self._writer.execute(f"PRAGMA wal_autocheckpoint = {min(max(1_000, pages // 8), 65_536)}")
                 yield self._writer
                 self._writer.execute("COMMIT")
             except BaseException:
@@ -161,10 +154,10 @@ class Connections:
                 raise sqlite3.OperationalError("readonly")
             self._turn_on_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
-            # The log of a large ingest is cut to this when the next write begins it anew, not kept until closing.
-            connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
-            # Rows arrive all over the indexes: with SQLite's 2 MB a large store reads a page again for each.
-            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            # The log of a large ingest is cut to 4 MiB when the next write begins it anew, not kept until closing.
+            connection.execute("PRAGMA journal_size_limit = 4194304")
+            # Rows arrive all over the indexes: with SQLite's 2 MiB, not 64, a large store reads a page again for each.
+            connection.execute("PRAGMA cache_size = -65536")
             return connection
         except sqlite3.OperationalError as error:
             if self.path.exists() and ("readonly" in str(error) or "unable to open" in str(error)):
@@ -202,9 +195,8 @@ class Connections:
             mode = "mode=ro"
         else:
             mode = "mode=rwc"
-        address = f"{self.path.absolute().as_uri()}?{mode}"
         return sqlite3.connect(
-            address,
+            f"{self.path.absolute().as_uri()}?{mode}",
             uri=True,
             timeout=BUSY_TIMEOUT_S,
             isolation_level=None,

@@ -57,6 +57,5 @@ def model_tables(store: SQLiteStore) -> Iterator[tuple[Table, Iterator[Sequence[
     queries: list[tuple[str, Values]] = []
     for table in TABLES:
         source, target = table.ends or ("", "")
-        values = {"summaries": EDGE_SUMMARIES, "source": source.lower(), "target": target.lower()}
-        queries.append((table.name, values))
+        queries.append((table.name, {"summaries": EDGE_SUMMARIES, "source": source.lower(), "target": target.lower()}))
     yield from zip(TABLES, store.iterate_at_once(queries), strict=True)

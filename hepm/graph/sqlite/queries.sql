@@ -172,12 +172,10 @@ WHERE namespace = :namespace AND (success IS NOT NULL OR reward IS NOT NULL)
 ORDER BY environment, task, id;
 
 -- name: latest_records
--- Runs stored before a row, the latest first; maybe only those of unknown outcome. A part that is not given matches everything.
+-- Runs stored before a row, the latest first; maybe only those of unknown outcome.
 SELECT seq, id, record FROM trajectory
 WHERE namespace = :namespace AND seq < :before
   AND (NOT :unlabelled OR success IS NULL AND reward IS NULL)
-  AND (:environment IS NULL OR environment = :environment)
-  AND (:task IS NULL OR task = :task)
 ORDER BY seq DESC LIMIT :limit;
 
 -- name: records_of
@@ -265,7 +263,7 @@ WHERE t.namespace = :namespace AND t.counted = 1 AND t.success IS NOT NULL ORDER
 -- Of each edge the row numbers of the latest runs that took it.
 SELECT j.value ->> 0, j.value ->> 1, (SELECT json_group_array(trajectory) FROM (
     SELECT trajectory FROM passage
-    WHERE namespace = :namespace AND source = j.value ->> 0 AND target = j.value ->> 1 AND trajectory > :newer_than
+    WHERE namespace = :namespace AND source = j.value ->> 0 AND target = j.value ->> 1
     ORDER BY trajectory DESC LIMIT :most)) AS "seqs [hepm_names]"
 FROM json_each(:edges) j;
 

@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FILE_NAME: Final = "memory.hepm"
-_MOST_DAMAGE: Final = 20  # sentences of SQLite's own check
 
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+_ALSO: Final = {
     "add_runs": ("add_run_vector",),
     "add_run_edges": ("add_tool_runs",),
     "drop_run_edges": ("drop_tool_runs",),
@@ -85,8 +84,14 @@ class SQLiteStore(Store):
         self._connections = Connections(self.path)
         self.read_only = self._connections.read_only
         if not (self.read_only or self.read("meta")):
-            first: Values = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
-            first |= {"states_per_move": states_per_move, "success_from": success_from}
+            first = {
+                "embedder": "",
+                "dimensions": 0,
+                "revision": 0,
+                "counting": counting or "all",
+                "states_per_move": states_per_move,
+                "success_from": success_from,
+            }
             with self._connections.writing() as db:
                 if not db.execute(self._statements["meta"]).fetchall():  # another process may have been first
                     db.executemany(self._statements["set_meta"], _meta_rows(first))
@@ -120,7 +125,7 @@ class SQLiteStore(Store):
         # Not one that may only read: it ignores the checks of tables.
         connections = self._connections
         with connections.guarded(), closing(connections.connect(read_only=False)) as db:
-            sentences = [sentence for (sentence,) in db.execute(f"PRAGMA quick_check({_MOST_DAMAGE})")]
+            sentences = [sentence for (sentence,) in db.execute("PRAGMA quick_check(20)")]
         return [] if sentences == ["ok"] else sentences
 
     @property
@@ -213,9 +218,8 @@ class SQLiteTransaction(Transaction):
     def note_change(self, *, everything: bool = False) -> None:
         """Write the journal entry of this transaction, which makes the next revision."""
         revision = int(self.run("next_revision").fetchone()[0])
-        sources = None if everything else sorted(self.sources)
-        rewritten = self.how_rewritten(everything=everything)
-        self.run("add_change", revision=revision, sources=_json(sources), rewritten=rewritten)
+        sources = _json(None if everything else sorted(self.sources))
+        self.run("add_change", revision=revision, sources=sources, rewritten=self.how_rewritten(everything=everything))
         self.run("trim_changes", revision=revision)
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
@@ -240,10 +244,7 @@ class SQLiteTransaction(Transaction):
 
     def ask(self, name: str, rows: Iterable[Values], /) -> list[Row]:
         """The rows that a named statement returns for all of `rows`."""
-        answers: list[Row] = []
-        for row in rows:
-            answers += self.rows(name, **row)
-        return answers
+        return [answer for row in rows for answer in self.rows(name, **row)]
 
     def set_header(self, **values: object) -> None:
         """Set fields of the header."""
@@ -288,10 +289,7 @@ class SQLiteTransaction(Transaction):
 
 def _bound(values: Mapping[str, object]) -> Values:
     """Values as SQLite takes them: lists as JSON."""
-    bound: Values = {}
-    for key, value in values.items():
-        bound[key] = _json(value) if isinstance(value, list | tuple) else value
-    return bound
+    return {key: _json(value) if isinstance(value, list | tuple) else value for key, value in values.items()}
 
 
 def _meta_rows(values: Mapping[str, object]) -> list[Values]:

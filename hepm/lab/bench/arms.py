@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +37,6 @@ from hepm.policy import Adaptive, Floors, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, Trajectory
 
 _NOTHING: Final = PromptOptions(suggestions=0, experiences=0, principles=0, recalled=0, notes=False)
-_TOOLNET: Final = "toolnet"
 _NO_FLOOR: Final = Floors(similarity=-1.0)
 """The paper compares states, and asks for no least similarity."""
 _PUBLISHED: Final[Mapping[str, Policy]] = {
@@ -99,23 +98,15 @@ class Arm:
 
 OFF: Final = "off"
 SUMMARY: Final = "summary"
-LESSONS: Final = "lessons"
-CHOSEN: Final = "chosen"
-TAGGED: Final = "tagged"
 
 
-def _arms() -> dict[str, Arm]:
-    """The arms of arms.json, which has what differs from an arm without memory."""
-    arms: dict[str, Arm] = {}
-    for record in json.loads(Path(__file__).with_name("arms.json").read_text("utf-8")):
-        prompt = replace(_NOTHING, **record.pop("prompt", {}))
-        arms[record["name"]] = Arm(**record, prompt=prompt)
-    return arms
-
-
-ARMS: Final = _arms()
+ARMS: Final = {
+    # arms.json has what differs from an arm without memory.
+    record["name"]: Arm(**record | {"prompt": replace(_NOTHING, **record.get("prompt", {}))})
+    for record in json.loads(Path(__file__).with_name("arms.json").read_text("utf-8"))
+}
 """The arms by name. What stays out of "off" comes from memory, but for "reflexion"."""
-ROUND_ARMS: Final = (LESSONS, CHOSEN, TAGGED)
+ROUND_ARMS: Final = ("lessons", "chosen", "tagged")
 """The arms that an environment can be explored in, round by round."""
 
 
@@ -217,7 +208,7 @@ class KnownMemory(Memory):
         if policy is not None:
             return policy
         # Counted from whole runs, which the graph does not hold.
-        if name == _TOOLNET:
+        if name == "toolnet":
             with self._reading:
                 return _ToolNet(self._training)
         return super()._policy(name, c, floors, mirror)
@@ -263,11 +254,8 @@ class _ToolNet:
         del mirror  # scores are counted from whole runs, not taken from the graph
         # By the last call alone: ToolNet's graph is of first order.
         scores = self.training.toolnet.get(query.after[-1], {})
-        allowed = [tool for tool in scores if query.allows(tool)]
-        ranked = sorted(allowed, key=lambda tool: (-scores[tool], tool))
-        suggestions: list[Suggestion] = []
-        for tool in ranked[: query.k]:
-            suggestions.append(Suggestion(tool, scores[tool], 0, 0.0, None, "counts"))
+        ranked = sorted(filter(query.allows, scores), key=lambda tool: (-scores[tool], tool))
+        suggestions = [Suggestion(tool, scores[tool], 0, 0.0, None, "counts") for tool in ranked[: query.k]]
         return Suggestions(tuple(suggestions))
 
 
@@ -278,10 +266,13 @@ def scratch_memory(
     """A memory in a temporary folder, which learns from runs of an arm: see `Arm.learns_from`."""
     # A memory of runs with summaries is H-EPM's own.
     own_states = learns_from == SUMMARY
-    about: Any = {"embedder": embedder, "counting": "shortest" if own_states else "all", "success_from": success_from}
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hepm-bench-"))
-        memory = stack.enter_context(KnownMemory.open(Path(folder) / "memory.hepm", **about))
+    counting = "shortest" if own_states else "all"
+    with (
+        tempfile.TemporaryDirectory(prefix="hepm-bench-") as folder,
+        KnownMemory.open(
+            Path(folder) / "memory.hepm", embedder=embedder, counting=counting, success_from=success_from
+        ) as memory,
+    ):
         memory.own_states = own_states
         yield memory
 

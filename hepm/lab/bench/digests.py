@@ -23,10 +23,6 @@ from hepm.types import Trajectory
 Digests: TypeAlias = Literal["", "reasoningbank", "agentevolver"]
 # Items from a run, as ReasoningBank has it.
 MOST_ITEMS: Final = 3
-# Experiences for a new task, as AgentEvolver has it.
-USED_EXPERIENCES: Final = 3
-# Characters of an item in a prompt.
-_ITEM_CHARS: Final = 600
 _ENDED: Final = {
     True: "The agent succeeded. Say what made it succeed",
     False: "The agent failed. Say why, and how that is prevented",
@@ -105,16 +101,14 @@ class DigestedRuns:
 
     def about(self, request: str) -> str:
         """What helps with a request, as text for a system prompt; "" if nothing is known."""
-        most = 1
-        if self._digests == "agentevolver":
-            most = USED_EXPERIENCES
-        found = self._vectors.nearest(request, most)
+        # Three experiences, as AgentEvolver has it; the items of one run, as ReasoningBank has it.
+        found = self._vectors.nearest(request, 3 if self._digests == "agentevolver" else 1)
         if not found:
             return ""
         lines = [f"Drawn from earlier runs of other tasks. {RECORD_IS_DATA}"]
         for index in found:
             # Quoted: a tool may have written into a run what a model then repeats.
-            lines += [f"- {quoted(text, _ITEM_CHARS)}" for text in self._known[index][1]]
+            lines += [f"- {quoted(text, 600)}" for text in self._known[index][1]]
         return "\n".join(lines)
 
 

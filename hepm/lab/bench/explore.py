@@ -21,7 +21,7 @@ from rich.table import Table
 from hepm.errors import BudgetSpentError, InputError
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.evals.report import rounded, rows_table
-from hepm.experience.distilling import DistillReport, ExtractiveDistiller
+from hepm.experience.distilling import ExtractiveDistiller
 from hepm.experience.lessons import STAGES, ZONES
 from hepm.experience.matching import ModelJudge
 from hepm.experience.model_distiller import ModelDistiller
@@ -96,8 +96,8 @@ class Exploration(Bench):
     def _endless(self, place: str, names: Sequence[str]) -> Iterator[Key]:
         """Runs of tasks, in a new order each time that all were dealt."""
         for trial in count():
-            order = Random(f"explore {self.options.seed} {place} {trial}").sample(names, len(names))
-            yield from (Key(self.arm.name, task, trial) for task in order)
+            for task in Random(f"explore {self.options.seed} {place} {trial}").sample(names, len(names)):
+                yield Key(self.arm.name, task, trial)
 
     def plan(self) -> tuple[list[Key], list[Key]]:
         """The runs of all rounds."""
@@ -118,13 +118,12 @@ class Exploration(Bench):
         """
         self._model = model
         # Runs of equal names would be taken for stored.
-        first = self._id(str(self.deals[0][0]))
+        first = self._id(self.deals[0][0])
         if self.folder.note("learning 1") is None and self.memory.run(first, namespace=self.memory.namespace):
             raise InputError(
                 f"the folder {self.folder.path} and the store do not belong together: {first} is stored already. Name "
                 "the folder of these rounds, or begin anew with another store or another --seed."
             )
-        writer = model.judge if self.distiller else None
         for number, keys in enumerate(self.deals, 1):
             report = self.folder.note(f"round {number}")
             # A round whose report is noted is not made again.
@@ -132,18 +131,18 @@ class Exploration(Bench):
                 self._make(keys)
                 if len(self.failed) == len(keys):
                     return  # a round without a run teaches nothing: the server may be down
-                report = self._learn(number, keys, writer)
+                report = self._learn(number, keys, model.judge if self.distiller else None)
                 self.folder.add_note(f"round {number}", report)
             self.rounds.append(report)
             self.on_round(report)
         self._add_quality()
 
-    def _id(self, key: str) -> str:
+    def _id(self, key: Key) -> str:
         return f"{self.environment.name}/{self.endpoint.model}/{key}/seed-{self.options.seed}"
 
     def _stored(self, ended: Ended, number: int) -> Trajectory:
         """The run as it is stored."""
-        return replace(ended.run, id=self._id(str(ended.key)), tags={**ended.run.tags, "round": str(number)})
+        return replace(ended.run, id=self._id(ended.key), tags={**ended.run.tags, "round": str(number)})
 
     def _make(self, keys: Sequence[Key]) -> None:
         """Make the runs of a round; those that break off are left out."""
@@ -181,7 +180,6 @@ class Exploration(Bench):
         success_E = np.array([run.facts.success for run in ended], dtype=np.float64)
         lessons = memory.lessons.list("experience", namespace=memory.namespace)
         experiences: list[Mapping[str, Any]] = [lesson.row.properties for lesson in lessons]
-        principles = memory.lessons.list("principle", namespace=memory.namespace)
         by_place: defaultdict[str, list[Ended]] = defaultdict(list)
         for run in ended:
             by_place[place_of(self.environment, self.tasks[run.key.task])].append(run)
@@ -199,7 +197,7 @@ class Exploration(Bench):
             "zones": _by_zone(experiences),
             # An experience of two stages counts in both.
             "stages": {stage: sum(stage in str(one["stage"]) for one in experiences) for stage in STAGES},
-            "principles": len(principles),
+            "principles": len(memory.lessons.list("principle", namespace=memory.namespace)),
             "evolved": evolved,
             "environments": environments,
             "actions": _actions(ended) if self.arm.tagged else {},
@@ -208,7 +206,7 @@ class Exploration(Bench):
     def _add_quality(self) -> None:
         left = self.memory.lessons.list("principle", namespace=self.memory.namespace)
         for report, keys in zip(self.rounds, self.deals, strict=False):
-            runs = {self._id(str(key)) for key in keys}
+            runs = {self._id(key) for key in keys}
             uses = [one.uses for one in left if not runs.isdisjoint(one.row.run_ids)]
             left = [one for one in left if runs.isdisjoint(one.row.run_ids)]
             report["quality"] = {}
@@ -218,18 +216,16 @@ class Exploration(Bench):
 
     def _distill(self, distiller: Client | None) -> None:
         memory, namespace = self.memory, self.memory.namespace
-        if distiller is None:
-            if not self.arm.tagged:
-                memory.experiences.distill(namespace=namespace, distiller=ExtractiveDistiller(EQUALISED))
-            memory.principles.distill(namespace=namespace)
-            return
-        reports: list[DistillReport] = []
+        experiences, principles, judge = ExtractiveDistiller(EQUALISED), None, None
+        if distiller is not None:
+            experiences = ModelDistiller(distiller, "experience", equalised=EQUALISED)
+            principles = ModelDistiller(distiller, "principle", equalised=EQUALISED)
+            judge = ModelJudge(distiller)
+        unasked = 0
         if not self.arm.tagged:
-            writer = ModelDistiller(distiller, "experience", equalised=EQUALISED)
-            reports.append(memory.experiences.distill(namespace=namespace, distiller=writer))
-        writer, judge = ModelDistiller(distiller, "principle", equalised=EQUALISED), ModelJudge(distiller)
-        reports.append(memory.principles.distill(namespace=namespace, distiller=writer, judge=judge))
-        if any(report.unasked for report in reports):
+            unasked += memory.experiences.distill(namespace=namespace, distiller=experiences).unasked
+        unasked += memory.principles.distill(namespace=namespace, distiller=principles, judge=judge).unasked
+        if unasked:
             raise BudgetSpentError("the budget is spent, and runs wait to be distilled: repeat the command.")
 
     def _evolve(self, number: int, distiller: Client | None) -> Mapping[str, int]:
@@ -237,10 +233,9 @@ class Exploration(Bench):
         note = f"evolution {number}"
         made = self.folder.note(note)
         if made is None:
-            evolution = Evolution(
+            evolved = Evolution(
                 self.memory.lessons, namespace=self.memory.namespace, seed=self.options.seed, model=distiller
-            )
-            evolved = evolution.run(len(self.deals), only=number)
+            ).run(len(self.deals), only=number)
             if evolved.count("unasked"):
                 raise BudgetSpentError("the budget is spent, and experiences wait to evolve: repeat the command.")
             made = {**evolved.kept, "pruned": evolved.count("pruned")}
@@ -256,16 +251,13 @@ class Exploration(Bench):
             "failed": {str(key): reason for key, reason in self.failed.items()},
             "calls": sum(run.facts.usage.calls for run in self.ended.values()),
         }
-        return rounded(values), _tables(self)
+        return rounded(values), list(_tables(self))
 
 
 def _means(runs: Sequence[Ended]) -> dict[str, float]:
     facts = [run.facts for run in runs]
-    return {
-        "success": fmean(run.success for run in facts),
-        "reward": fmean(run.reward for run in facts),
-        "turns": fmean(run.turns for run in facts),
-        "errors": fmean(run.errors for run in facts),
+    means = {name: fmean(getattr(run, name) for run in facts) for name in ("success", "reward", "turns", "errors")}
+    return means | {
         "tokens": fmean(run.usage.tokens for run in facts),
         "shown": fmean(bool(run.lessons) for run in facts),
     }
@@ -280,24 +272,23 @@ def _actions(runs: Sequence[Ended]) -> Mapping[str, float]:
     return {name: fmean(one[name] for one in counts) for name in counts[0]}
 
 
-def _tables(exploration: Exploration) -> list[Table | str]:
+def _tables(exploration: Exploration) -> Iterator[Table | str]:
     """The runs and the library, round by round, and why runs broke off."""
     rounds = exploration.rounds
-    parts: list[Table | str] = []
     if rounds:
         title = f"{exploration.environment.name} with {exploration.endpoint.model}: {count_of(len(rounds), 'round')}"
         legend = f"experiences by zone: {', '.join(ZONES)}; by stage: {', '.join(STAGES)}, one of two in both"
         legend += f"; success: a reward of {exploration.options.success_from:g} or more"
-        parts += [rows_table(title, _ROUND_COLUMNS, rounds), legend]
-    rows: list[tuple[str, int, Object]] = []
-    for report in rounds:
-        rows += [(place, report["number"], measures) for place, measures in report["environments"].items()]
+        yield rows_table(title, _ROUND_COLUMNS, rounds)
+        yield legend
+    rows = [
+        (place, report["number"], measures) for report in rounds for place, measures in report["environments"].items()
+    ]
     if len(rows) > len(rounds):
-        parts.append(rows_table("by environment", _ENVIRONMENT_COLUMNS, sorted(rows, key=itemgetter(0, 1))))
+        yield rows_table("by environment", _ENVIRONMENT_COLUMNS, sorted(rows, key=itemgetter(0, 1)))
     if exploration.failed:
         key, reason = next(iter(exploration.failed.items()))
-        parts.append(f"{count_of(len(exploration.failed), 'run')} of the last round broke off ({key}): {reason}")
-    return parts
+        yield f"{count_of(len(exploration.failed), 'run')} of the last round broke off ({key}): {reason}"
 
 
 _ROUND_COLUMNS: Final = {

@@ -38,7 +38,6 @@ CREATE TABLE IF NOT EXISTS runs (
 );
 CREATE TABLE IF NOT EXISTS questions (key TEXT PRIMARY KEY, answer TEXT NOT NULL);
 """
-_PAID: Final = ("answers", "runs", "questions")  # tables that cost something: with a row in one, settings bind
 
 
 class Key(NamedTuple):
@@ -130,11 +129,10 @@ class Folder:
             raise
 
     def _check(self, settings: Mapping[str, Any]) -> None:
-        if not any(self._rows(f"SELECT 1 FROM {table} LIMIT 1") for table in _PAID):
+        # With a row in one of the tables that cost something, settings bind.
+        if not any(self._rows(f"SELECT 1 FROM {table} LIMIT 1") for table in ("answers", "runs", "questions")):
             self._write("DELETE FROM settings", ())  # of a command that got no answer
-        stored: Object = {}
-        for name, value in self._rows("SELECT name, value FROM settings"):
-            stored[name] = json.loads(value)
+        stored = {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM settings")}
         # Through JSON and back, so that a tuple equals the list that was stored.
         given: Object = json.loads(json.dumps(settings))
         for name, value in given.items():
@@ -173,9 +171,11 @@ class Folder:
 
     def add_answer(self, key: Key, number: int, body: Object, answer: Object, usage: Usage) -> None:
         """Record an answer with what it took; it survives a kill from then on."""
-        # The digest of the request, not its text: folders of long runs stay small.
-        row = (*key, number, _digest(body), json.dumps(answer), _USAGE.dump_json(usage).decode())
-        self._write("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self._write(
+            "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)",
+            # The digest of the request, not its text: folders of long runs stay small.
+            (*key, number, _digest(body), json.dumps(answer), _USAGE.dump_json(usage).decode()),
+        )
 
     def usage(self, key: Key) -> Usage:
         """What the recorded answers of a run took."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import Event
-from typing import Any, Final
+from typing import Final
 
 from hepm.agents.loop import ChatModel, Complete
 from hepm.agents.wire import Object
@@ -144,7 +144,7 @@ def open_model(
     """
     with ExitStack() as stack:
         asking: Object = {"ledger": folder, "budget": budget, "prices": prices}
-        model = Model(lambda task: _none, folder, budget=budget, prices=prices, on_run=on_run)
+        model = Model(lambda task: lambda body: completion(""), folder, budget=budget, prices=prices, on_run=on_run)
         if isinstance(environment, PlayedUser):
             model.user = stack.enter_context(ChatModel(environment.user))
             model.player = stack.enter_context(Client(environment.user, **asking))
@@ -172,37 +172,19 @@ def completion(text: str, *calls: Object) -> Object:
     return {"choices": [{"message": message}]}
 
 
-def _none(body: Object) -> Object:
-    del body
-    return completion("")
-
-
 def _gold(task: Task) -> Complete:
-    """The gold actions of a task one after another, then nothing."""
-    steps = _gold_steps(task)
+    """The gold calls of a task one after another, each turn's text behind its calls, then nothing."""
+    steps: list[Object] = []
+    for turn in task.gold:
+        for call in turn.calls:
+            function = {"name": call.name, "arguments": json.dumps(call.arguments)}
+            steps.append(completion("", {"id": f"call_{len(steps)}", "type": "function", "function": function}))
+        steps.append(completion(turn.text))
 
     def complete(body: Object) -> Object:
         if body.get("tool_choice") == "none":
             return completion("No")  # asked whether a summary is due
         done = sum(message["role"] == "assistant" for message in body["messages"])
-        if done < len(steps):
-            return steps[done]
-        return completion("")
+        return steps[done] if done < len(steps) else completion("")
 
     return complete
-
-
-def _gold_steps(task: Task) -> list[Object]:
-    """A completion for each gold call, and one for the text that ends a turn."""
-    steps: list[Object] = []
-    for turn in task.gold:
-        for call in turn.calls:
-            steps.append(completion("", tool_call(call.name, call.arguments, len(steps))))
-        steps.append(completion(turn.text))
-    return steps
-
-
-def tool_call(tool: str, arguments: Mapping[str, Any], number: int) -> Object:
-    """A call in a message of a model, the so-manieth of its run."""
-    function = {"name": tool, "arguments": json.dumps(arguments)}
-    return {"id": f"call_{number}", "type": "function", "function": function}

@@ -25,20 +25,17 @@ from hepm.types import START, Suggestion, Suggestions, ToolName
 
 # Steps of a plan; longer ones are cut.
 MOST_STEPS: Final = 12
-_OWN: Final = 0.5
-"""The weight of a tool's own vector, beside that of its neighbours (α)."""
 # "1. ", "Step 3: ", "- ".
 _NUMBER: Final = re.compile(r"^\W*(?:step\s*)?\d*\W*", re.IGNORECASE)
-_PLAN: Final = (
-    f"Split the user's request into the steps that solve it, at most {MOST_STEPS}, in order. Write one step a line, in "
-    "a few words that say what is done. Do not name tools."
-)
 
 
 def plan_of(task: str, request: str, system: str) -> Question[str]:
     """What a model is asked for the steps of a task, in our own words."""
-    about = f"{system}\n\n{_PLAN}".strip()
-    return Question("plan", task, prompt_of(about, request), str)
+    plan = (
+        f"Split the user's request into the steps that solve it, at most {MOST_STEPS}, in order. Write one step a "
+        "line, in a few words that say what is done. Do not name tools."
+    )
+    return Question("plan", task, prompt_of(f"{system}\n\n{plan}".strip(), request), str)
 
 
 def steps_in(plan: str) -> list[str]:
@@ -85,7 +82,7 @@ class PlannedPath:
         return Suggestions(tuple(suggestions))
 
 
-def smoothed(vectors_TD: Float32Array, ends_2E: NDArray[np.int64], *, alpha: float = _OWN) -> Float32Array:
+def smoothed(vectors_TD: Float32Array, ends_2E: NDArray[np.int64], *, alpha: float = 0.5) -> Float32Array:
     """Vectors of tools with those of their neighbours in either direction, unit length, shape (T, D).
 
     As in SGC (Wu et al. 2019, arXiv:1902.07153), x' = α · x + (1 − α) · mean of its neighbours; a tool without
@@ -93,7 +90,7 @@ def smoothed(vectors_TD: Float32Array, ends_2E: NDArray[np.int64], *, alpha: flo
 
     Args:
         ends_2E: Numbers of the two tools of each edge.
-        alpha: With 1 the graph smooths nothing.
+        alpha: The weight of a tool's own vector, beside that of its neighbours; with 1 the graph smooths nothing.
     """
     sums_TD, count_T = np.zeros_like(vectors_TD), np.zeros(len(vectors_TD), dtype=np.float32)
     for ends, neighbours in (ends_2E, ends_2E[::-1]):  # along the edges, then against them
@@ -112,21 +109,17 @@ class PlanGraph:
         self.follows: dict[int, list[int]] = {}
         for source in sorted(mirror.all_rows()):
             if source in number_of:  # START is none of the tools
-                successors = mirror.successors(source)
-                self.follows[number_of[source]] = [number_of[edge.tool] for edge in successors if edge.support]
+                self.follows[number_of[source]] = [
+                    number_of[edge.tool] for edge in mirror.successors(source) if edge.support
+                ]
         self._embedder = embedder
-        described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
-        vectors_TD = tool_vectors(self.names, described, embedder)
-        pairs: list[tuple[int, int]] = []
-        for source, targets in self.follows.items():
-            pairs += [(source, target) for target in targets]
-        ends_2E: NDArray[np.int64] = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        self._tools_TD = smoothed(vectors_TD, ends_2E)
+        vectors_TD = tool_vectors(self.names, mirror.store.tools(namespace=mirror.name), embedder)
+        pairs = [(source, target) for source, targets in self.follows.items() for target in targets]
+        self._tools_TD = smoothed(vectors_TD, np.array(pairs, dtype=np.int64).reshape(-1, 2).T)
 
     def path(self, steps: Sequence[str]) -> PlannedPath:
         """The tools for the steps of a plan."""
         if not (steps and self.names):
             return PlannedPath(())
-        steps_SD = self._embedder.embed(list(steps))
-        path = walked(steps_SD @ self._tools_TD.T, self.follows)
+        path = walked(self._embedder.embed(list(steps)) @ self._tools_TD.T, self.follows)
         return PlannedPath(tuple(self.names[number] for number in path))

@@ -32,7 +32,7 @@ from hepm.lab.bench.planned import plan_of, steps_in
 from hepm.lab.bench.report import report_on, tables
 from hepm.lab.environments import Environment, Episode, PlayedUser, Task, place_of
 from hepm.llm import Endpoint, Question
-from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Trajectory
+from hepm.types import SUCCESS_FROM, SUMMARY_TOOL, Outcome, Trajectory
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -159,10 +159,7 @@ class Bench:
     def _keys(self, arms: Sequence[str], tasks: Sequence[Task], times: int = 0) -> list[Key]:
         """Task by task, so that a bench that is stopped has finished the first tasks in all arms."""
         trials = range(times or self.options.trials)
-        keys: list[Key] = []
-        for task, trial in product(tasks, trials):
-            keys += [Key(arm, task.id, trial) for arm in arms]
-        return keys
+        return [Key(arm, task.id, trial) for task, trial, arm in product(tasks, trials, arms)]
 
     def waiting(self) -> list[Key]:
         """The runs that are not there yet."""
@@ -209,8 +206,9 @@ class Bench:
             return lambda key: given
 
         def empty(source: str) -> KnownMemory:
-            made = scratch_memory(options.success_from, learns_from=source, embedder=options.embedder)
-            return stack.enter_context(made)
+            return stack.enter_context(
+                scratch_memory(options.success_from, learns_from=source, embedder=options.embedder)
+            )
 
         if self.learns_online:
             return lambda key: empty(self.arm_of(key).learns_from)
@@ -222,11 +220,12 @@ class Bench:
         @cache
         def learned(source: str, fold: int) -> KnownMemory:
             memory = empty(source)
-            # Of a fold's own families nothing is learned: a sister task would tell the answer.
-            keys = [
-                key for key in self._keys([source], self.training, options.rollouts) if fold_of.get(key.task) != fold
+            known = [
+                self.ended[key].run
+                for key in self._keys([source], self.training, options.rollouts)
+                # Of a fold's own families nothing is learned: a sister task would tell the answer.
+                if key in self.ended and fold_of.get(key.task) != fold
             ]
-            known = [self.ended[key].run for key in keys if key in self.ended]
             self._teach(memory, known, [arm for arm in options.arms if arm.remembers and arm.learns_from == source])
             return memory
 
@@ -246,7 +245,7 @@ class Bench:
         if not self.options.judge or client is None:
             return run
         # Without the reward of the environment, which the judge must not see.
-        unlabelled = replace(run, outcome=type(run.outcome)())
+        unlabelled = replace(run, outcome=Outcome())
         for verdict in OutcomeJudge(self._model.judge or client).verdicts([unlabelled]):
             if verdict.success is not None:
                 return verdict.labelled
@@ -257,8 +256,7 @@ class Bench:
         chains: defaultdict[object, list[Key]] = defaultdict(list)
         for key in keys:
             chains[self._chain_of(key)].append(key)
-        streams = [Stream(chain, memory(chain[0])) for chain in chains.values()]
-        jobs = [partial(self._play_stream, stream, total) for stream in streams]
+        jobs = [partial(self._play_stream, Stream(chain, memory(chain[0])), total) for chain in chains.values()]
         self._model.run_all(jobs, concurrency=self.options.concurrency)
 
     def _play_stream(self, stream: Stream, total: int) -> None:
@@ -348,8 +346,8 @@ class Bench:
         memory = stream.memory
         prompt = arm.prompt
         if arm.plans:
-            plan = self._asked(plan_of(key.task, request, task.system))
-            prompt = replace(prompt, policy=memory.plan(id, steps_in(plan)))
+            steps = steps_in(self._asked(plan_of(key.task, request, task.system)))
+            prompt = replace(prompt, policy=memory.plan(id, steps))
         if arm.chooses:
             prompt = replace(prompt, model=self._model.client)
         system = [part for part in (task.system, arm.instruction, self._shown(key, request, stream)) if part]

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, product
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from hepm.agents.wire import Object, objects, resolved, with_hint
 from hepm.errors import InputError
@@ -20,11 +20,9 @@ from hepm.lab.bench.folder import Ended, Facts, Key
 from hepm.lab.bench.play import Bench, Stream, move_of
 from hepm.lab.bench.scores import CHANGED
 from hepm.lab.environments.recorded import Point
+from hepm.lab.rl.sft import plain_messages
 from hepm.memory.messages import as_messages
 from hepm.types import Outcome, Trajectory, Turn
-
-_SENT: Final = ("role", "content", "tool_calls", "tool_call_id")  # of our messages; endpoints refuse other fields
-
 
 HintsAt: TypeAlias = dict[tuple[str, str], Prompt]
 """By point and arm, from a memory of the other task families; nothing for an arm that does not remember."""
@@ -68,17 +66,18 @@ class ReplayBench(Bench):
 
     def _body(self, point: Point, prompt: Prompt) -> Object:
         """The request for the next call, with what memory says."""
-        messages: list[Object] = []
-        # As an endpoint takes them: without fields of ours, and with arguments as text.
-        for known in as_messages(point.event.turns):
-            message = {name: known[name] for name in _SENT if name in known}
-            for call in objects(message.get("tool_calls")):
-                call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
-            messages.append(message)
+        messages = plain_messages(point.event.turns)
+        # As an endpoint takes them: with arguments as text.
+        for call in chain.from_iterable(message.get("tool_calls", ()) for message in messages):
+            call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
         body = {**self.options.options, "model": self.endpoint.model, "messages": messages, "tools": point.tools}
-        # As the proxy places it for this endpoint.
-        placement = resolved("auto", self.endpoint.base_url)
-        return with_hint("chat", body, stable=prompt.stable, present=prompt.present, placement=placement)
+        return with_hint(
+            "chat",
+            body,
+            stable=prompt.stable,
+            present=prompt.present,
+            placement=resolved("auto", self.endpoint.base_url),  # as the proxy places it for this endpoint
+        )
 
     def _chain_of(self, key: Key) -> object:
         # A point without memory first: the other arms are compared with that.
@@ -110,20 +109,30 @@ class ReplayBench(Bench):
         )
         # The conversation up to the point, and the answer; the tools that it called stand in a tag.
         turns = (*point.event.turns, Turn("assistant", str(message.get("content") or "")))
-        id, place = f"{self.environment.name}/{self.endpoint.model}/{key}", point.event.run.trajectory.environment
-        about: Object = {"task": key.task, "model": self.endpoint.model, "tags": {"arm": key.arm, "called": called}}
-        return Ended(key, facts, Trajectory(id, turns, Outcome(float(right), right), environment=place, **about))
+        run = Trajectory(
+            f"{self.environment.name}/{self.endpoint.model}/{key}",
+            turns,
+            Outcome(float(right), right),
+            environment=point.event.run.trajectory.environment,
+            task=key.task,
+            model=self.endpoint.model,
+            tags={"arm": key.arm, "called": called},
+        )
+        return Ended(key, facts, run)
 
 
 def point_arms(names: Sequence[str]) -> list[Arm]:
     """The arms of these names, that without memory first; InputError for one that needs more than a point of a run."""
     arms = find_arms(dict.fromkeys([OFF, *names]), trials=1)
-    unfit: list[str] = []
-    for arm in arms[1:]:
-        says = arm.prompt.suggestions > 0 or arm.lessons
+    unfit = [
+        arm.name
+        for arm in arms[1:]
         # One point of a run has no room for summaries, searches or plans of the agent.
-        if arm.strategy in ("implicit", "explicit", "always") or arm.searches or arm.plans or not says:
-            unfit.append(arm.name)
+        if arm.strategy in ("implicit", "explicit", "always")
+        or arm.searches
+        or arm.plans
+        or not (arm.prompt.suggestions or arm.lessons)
+    ]
     if unfit:
         raise InputError(f"{', '.join(unfit)} cannot be shown at one point of a run.")
     return arms

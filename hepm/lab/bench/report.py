@@ -25,16 +25,18 @@ if TYPE_CHECKING:
 
 FEWEST_TASKS: Final = 10
 """Below so many tasks, or users, no sentence says more than that."""
-# Of the reports on a terminal; --json has everything.
-_SHOWN: Final = 2  # won tasks, and lost ones, of each arm
-_CHARS: Final = 300  # of what an arm did there
+# Of what an arm did in a task, in the reports on a terminal; --json has everything.
+_CHARS: Final = 300
 _LEGEND: Final = (
     "in brackets: 95 %; differences are paired by task; turns, calls: of successful runs; memory ms: median of a turn; "
     "--json has the intervals and differences of all measures"
 )
 _SCORE: Final = "{0[value]:.3f} ({0[interval][0]:.2f}–{0[interval][1]:.2f})"
 _DIFFERENCE: Final = "{0[value]:+.3f} ({0[interval][0]:+.3f} to {0[interval][1]:+.3f})"
-_MEANS: Final = dict.fromkeys(("turns", "calls", "errors"), "{0[value]:.1f}") | {
+_MEANS: Final = {
+    "turns": "{0[value]:.1f}",
+    "calls": "{0[value]:.1f}",
+    "errors": "{0[value]:.1f}",
     "tokens": "{0[value]:,.0f}",
     "requests_per_turn": "{0[value]:.2f}",
     "tokens_per_turn": "{0[value]:,.0f}",
@@ -50,25 +52,28 @@ def report_on(bench: Bench) -> Object:
     """
     options = bench.options
     trials = range(options.trials)
-    finished: list[str] = []
-    for task in bench.tested:
-        if all(Key(arm, task.id, trial) in bench.ended for arm, trial in product(bench.arms, trials)):
-            finished.append(task.id)
+    finished = [
+        task.id
+        for task in bench.tested
+        if all(Key(arm, task.id, trial) in bench.ended for arm, trial in product(bench.arms, trials))
+    ]
     reference = OFF if OFF in bench.arms else bench.arms[0]
     runs: dict[str, list[list[Facts]]] = {}
     for arm in bench.arms if finished else ():
         runs[arm] = [[bench.ended[Key(arm, task, trial)].facts for trial in trials] for task in finished]
-    drawn = [bench.families.get(task, task) for task in finished]
-    comparison = ArmComparison(finished, drawn, options.seed)
-    arms: dict[str, Object] = {}
-    for arm, of_arm in runs.items():
-        others = None if arm == reference else runs[reference]
-        arms[arm] = comparison.scores(of_arm, others, sessions=len(trials) * bench.has_sessions)
+    comparison = ArmComparison(finished, [bench.families.get(task, task) for task in finished], options.seed)
+    arms = {
+        arm: comparison.scores(
+            of_arm, None if arm == reference else runs[reference], sessions=len(trials) * bench.has_sessions
+        )
+        for arm, of_arm in runs.items()
+    }
     sentence = _effort if bench.has_sessions else _sentence
-    sentences: list[str] = []
-    for arm, scores in arms.items():
-        if arm not in (reference, *bench.not_compared):
-            sentences.append(sentence(arm, scores, reference, arms[reference], len(finished)))
+    sentences = [
+        sentence(arm, scores, reference, arms[reference], len(finished))
+        for arm, scores in arms.items()
+        if arm not in (reference, *bench.not_compared)
+    ]
     return {
         "environment": bench.environment.name,
         "model": bench.endpoint.model,
@@ -125,7 +130,7 @@ def tables(report: Object) -> list[Table | str]:
     if arms:
         parts += [*_figures(report, arms), f"success: a reward of {report['success_from']:g} or more; {_LEGEND}"]
     for (arm, scores), what in product(arms.items(), ("won", "lost")):
-        for change in scores[what][:_SHOWN]:
+        for change in scores[what][:2]:
             parts += _side_by_side(report["reference"], arm, what, change)
     return [*parts, *_endings(report)]
 
@@ -133,9 +138,9 @@ def tables(report: Object) -> list[Table | str]:
 def _figures(report: Object, arms: Mapping[str, Object]) -> Iterator[Table]:
     """What is judged of runs, a table each with the difference to the reference; then the means of the rest."""
     measures: list[Object] = [scores["measures"] for scores in arms.values()]
-    columns: dict[str, list[Object]] = {}
-    for name in dict.fromkeys(chain(MEASURES, *measures)):
-        columns[name] = [of_arm.get(name, {}) for of_arm in measures]
+    columns = {
+        name: [of_arm.get(name, {}) for of_arm in measures] for name in dict.fromkeys(chain(MEASURES, *measures))
+    }
     if columns["reward"] == columns["success"]:  # no reward was between 0 and 1
         del columns["reward"]
     title = f"{report['environment']} with {report['model']}: {count_of(report['tasks'], 'task')}"
@@ -184,8 +189,10 @@ def _endings(report: Object) -> Iterator[str]:
     for reason, keys in reasons.items():
         yield f"{count_of(len(keys), 'run')} broke off ({keys[0]}): {reason}"
     if report["unreflected"]:
-        sessions = count_of(report["unreflected"], "session")
-        yield f"After {sessions} the model's notes could not be read, and the old ones stayed."
+        yield (
+            f"After {count_of(report['unreflected'], 'session')} the model's notes could not be read, and the old ones "
+            "stayed."
+        )
     if report["unfinished"]:
         yield f"{count_of(report['unfinished'], 'task')} left out, not finished: repeat the command."
     yield from report["sentences"]

@@ -110,8 +110,7 @@ class ArmComparison:
             if record is not None:
                 difference = others and self._resampled(values_T - _means(others, measure))
                 # Of runs, not of tasks: a task with several successful trials counts as often.
-                value = _mean(chain.from_iterable(runs), measure)
-                measures[name] = record | {"value": value, "difference": difference}
+                measures[name] = record | {"value": _mean(chain.from_iterable(runs), measure), "difference": difference}
         return measures
 
     def _resampled(self, values_T: FloatArray) -> Object | None:
@@ -121,8 +120,10 @@ class ArmComparison:
             return None
         values_T = values_T[known_T]
         drawn = tuple(label for label, known in zip(self.drawn, known_T, strict=True) if known)
-        draws = _bootstrap(drawn, self.seed).means(values_T)
-        return {"value": float(values_T.mean()), "interval": interval(draws)}
+        return {
+            "value": float(values_T.mean()),
+            "interval": interval(_bootstrap(drawn, self.seed).means(values_T)),
+        }
 
 
 @lru_cache(maxsize=16)  # most measures are of all tasks
@@ -136,15 +137,18 @@ def _change(mine: Sequence[Facts], theirs: Sequence[Facts], *, won: bool) -> Obj
     step: The first at which the runs differ, from 0. hint: What memory said there. without, with_memory: What the model
     did at each step from there on.
     """
-    pairs = zip(mine, theirs, strict=True)
-    trial = next(n for n, (run, other) in enumerate(pairs) if run.success is won is not other.success)
+    pairs = enumerate(zip(mine, theirs, strict=True))
+    trial = next(n for n, (run, other) in pairs if run.success is won is not other.success)
     run, other = mine[trial], theirs[trial]
     moves = [*zip_longest(run.moves, other.moves)]
     step = next((n for n, (move, other_move) in enumerate(moves) if move != other_move), len(moves))
-    hint = "".join(run.hints[step : step + 1])
     return {
-        "trial": trial, "step": step, "hint": hint, "without": other.moves[step:], "with_memory": run.moves[step:],
-    }  # fmt: skip
+        "trial": trial,
+        "step": step,
+        "hint": "".join(run.hints[step : step + 1]),
+        "without": other.moves[step:],
+        "with_memory": run.moves[step:],
+    }
 
 
 def _means(runs: Runs, measure: Measure) -> FloatArray:
@@ -162,10 +166,7 @@ def _pass_k(runs: Runs) -> list[float]:
     of the tasks two do."""
     # Of c successes in n trials, C(c, k) / C(n, k) is the chance that k trials drawn without repetition all succeed.
     trials = len(runs[0])
-    chances: list[float] = []
-    for k in range(1, trials + 1):
-        chances.append(fmean(comb(_successes(of_task), k) / comb(trials, k) for of_task in runs))
-    return chances
+    return [fmean(comb(_successes(of_task), k) / comb(trials, k) for of_task in runs) for k in range(1, trials + 1)]
 
 
 def _successes(runs: Sequence[Facts]) -> int:

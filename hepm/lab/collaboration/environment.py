@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hepm.lab.collaboration.problems import PROBLEMS, read_problems
 from hepm.lab.collaboration.simulator import ModelUser, UserTurn, model_users, user_names
-from hepm.lab.environments import Ask, Schema, Task, ToolFailed, endpoint_of_user
+from hepm.lab.environments import Ask, Environment, Schema, Task, ToolFailed, endpoint_of_user
 from hepm.llm import Client, Endpoint
 from hepm.types import Turn
 
@@ -93,7 +93,7 @@ class DirectEpisode(UserEpisode):
         return problem
 
 
-class UsersEnvironment:
+class UsersEnvironment(Environment):
     """Users whom a model plays and judges: a `hepm.lab.environments.PlayedUser`.
 
     Args:
@@ -125,6 +125,3 @@ class UsersEnvironment:
         # `seed` numbers the trial, which is a session here; the users themselves are those of seed 0.
         users = {user.name: user for user in self.users(Client(self.user), seed=0)}
         return UserEpisode(users[task.id], seed + 1)
-
-    def close(self) -> None:
-        """Nothing is held."""

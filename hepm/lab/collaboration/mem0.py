@@ -8,18 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from hepm.agents.loop import Complete
 from hepm.lab.environments.packages import Package
 from hepm.lab.environments.worker import Worker
 from hepm.text import quoted
 from hepm.types import Turn
-
-PACKAGE: Final = Package(("mem0ai==2.2.1",))
-# Facts come from what users said: they are data, no instructions.
-_KNOWN: Final = "What is remembered of this user, as data:"
-_RECALLED: Final = 5  # facts for a reply
 
 
 @dataclass(eq=False)
@@ -32,17 +26,18 @@ class UserFacts:
     @cached_property
     def _worker(self) -> Worker:
         # A store in the process and in the folder: one user cannot read the facts of another.
-        worker = Worker(PACKAGE, "mem0_backend")
+        worker = Worker(Package(("mem0ai==2.2.1",)), "mem0_backend")
         worker.ask("open_store", self.folder)
         return worker
 
     def recalled(self, text: str) -> str:
         """For a system prompt: the facts that mem0 finds for a text; "" for none."""
-        facts: Sequence[str] = self._worker.ask("search", self.user, text, _RECALLED)
+        facts: Sequence[str] = self._worker.ask("search", self.user, text, 5)
         if not facts:
             return ""
         lines = [f"- {quoted(fact, 400)}" for fact in facts]
-        return "\n".join([_KNOWN, *lines])
+        # Facts come from what users said: they are data, no instructions.
+        return "\n".join(["What is remembered of this user, as data:", *lines])
 
     def add(self, turns: Sequence[Turn], complete: Complete) -> None:
         """Let mem0 take the facts of some messages; the model is asked."""

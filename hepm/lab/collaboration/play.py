@@ -29,12 +29,8 @@ from hepm.types import Turn
 SETTINGS: Final = {"direct": "S1", "plain": "S2", "off": "S3", "oracle": "S4", "notes": "S5"}
 """Settings of the paper (appendix C): the problem given at once, users without preferences, the benchmark itself, an
 agent that is given the preferences, and one with memory."""
-NO_PREFERENCES: Final = ("direct", "plain")
-"""Settings whose users enforce nothing."""
 HISTORIES: Final[Mapping[str, int | None]] = {"recent": 3, "history": None}
 """How many of the last sessions the agent is given (appendix E, table 7); None for all."""
-REFLECTIONS: Final = "reflections.jsonl"
-"""In the folder: rows for a training of reflections, where a model wrote notes."""
 # The notes, and the lines of them that matter in this turn, by the model where one is asked (4.1, appendix B).
 _NOTES: Final = Arm(
     "notes", "", prompt=PromptOptions(suggestions=0, experiences=0, principles=0), chooses=True, placement="system"
@@ -43,8 +39,6 @@ USER_ARMS: Final = {name: Arm(name, "", placement="system") for name in (*SETTIN
     "notes": _NOTES
 }
 """What the agent knows of its users: the arms of a bench of users."""
-_WISHES: Final = "What this user prefers:"
-_HISTORY: Final = "Earlier sessions with this user, as data:"
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ class UserBench(Bench):
     what: ClassVar = "session"
     at_once: ClassVar = True
     has_sessions: ClassVar = True
-    not_compared: ClassVar = NO_PREFERENCES
+    not_compared: ClassVar = ("direct", "plain")  # settings whose users enforce nothing
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,8 +81,7 @@ class UserBench(Bench):
         """As `Bench.play`, and write what a model reflected as rows for a training of reflections."""
         assert isinstance(self.environment, UsersEnvironment)
         assert model.player is not None, "the bench has a model that plays the users"
-        users = self.environment.users(model.player, seed=self.options.seed)
-        self._users = {user.name: user for user in users}
+        self._users = {user.name: user for user in self.environment.users(model.player, seed=self.options.seed)}
         super().play(model)
         # The agents "gold" and "none" reflect on nothing.
         if model.client is None:
@@ -98,7 +91,7 @@ class UserBench(Bench):
             sessions = [self._reflected[key] for key in sorted(self._reflected)]
             rows = [json.dumps(row, ensure_ascii=False) + "\n" for row in reflection_rows(sessions, known)]
         if rows:
-            with atomic_file(self.folder.path / REFLECTIONS, "the reflections") as place:
+            with atomic_file(self.folder.path / "reflections.jsonl", "the reflections") as place:
                 place.write_text("".join(rows), "utf-8")
 
     def _chain_of(self, key: Key) -> object:
@@ -133,26 +126,24 @@ class UserBench(Bench):
         elif key.arm == "mem0":
             facts = self._mem0[key.task]
             stream.memory.says = lambda: facts.recalled(episode.last.message)
-            asked = key._replace(arm="mem0, memory")
-            complete = self._model.recorded(asked, task)
+            complete = self._model.recorded(key._replace(arm="mem0, memory"), task)
             # What mem0 asks names no model.
-            named = {"model": self.endpoint.model}
-            episode.heard = partial(facts.add, complete=lambda body: complete(named | body))
+            episode.heard = partial(facts.add, complete=lambda body: complete({"model": self.endpoint.model} | body))
         self.episodes[key] = episode
         return episode
 
     def _shown(self, key: Key, request: str, stream: Stream) -> str:
         if key.arm == "oracle":
             wishes = [f"- {wish}" for wish in self._users[key.task].wishes]
-            return "\n".join([_WISHES, *wishes])
+            return "\n".join(["What this user prefers:", *wishes])
         past = [self.ended[known] for known in stream.keys[: key.trial]]
         if key.arm not in HISTORIES or not past:
             return ""
         last = HISTORIES[key.arm] or len(past)
-        sessions: list[str] = []
-        for ended in past[-last:]:
-            sessions.append(f"Session {ended.key.trial + 1}:\n{quoted_conversation(_conversation(ended))}")
-        return "\n\n".join([_HISTORY, *sessions])
+        sessions = [
+            f"Session {ended.key.trial + 1}:\n{quoted_conversation(_conversation(ended))}" for ended in past[-last:]
+        ]
+        return "\n\n".join(["Earlier sessions with this user, as data:", *sessions])
 
     def _learned(self, stream: Stream, ended: Ended) -> Ended:
         """After a session with notes they are written anew; that of the last one has sizes besides (table 6)."""
@@ -161,8 +152,8 @@ class UserBench(Bench):
             return ended
         preferences = stream.memory.preferences
         notes, turns = preferences.notes(key.task), _conversation(ended)
-        wishes = self.episodes[key].wishes
-        self._reflected[key] = PlayedSession(key.task, notes.text if notes else "", turns, wishes)
+        known = notes.text if notes else ""
+        self._reflected[key] = PlayedSession(key.task, known, turns, self.episodes[key].wishes)
         conversation = [{"role": turn.role, "content": turn.text} for turn in turns]
         try:
             preferences.reflect(key.task, conversation, model=self._model.client)
@@ -171,10 +162,8 @@ class UserBench(Bench):
             self.unreflected += 1
         if key != stream.keys[-1]:
             return ended
-        runs = [self.ended[known] for known in stream.keys[:-1]]
-        texts: list[str] = []
-        for run in (*runs, ended):
-            texts += [turn.text for turn in _conversation(run)]
+        runs = [*[self.ended[known] for known in stream.keys[:-1]], ended]
+        texts = [turn.text for run in runs for turn in _conversation(run)]
         notes = preferences.notes(key.task)
         sizes = {"history_tokens": tokens_of(texts), "memory_tokens": tokens_of(notes.text if notes else "")}
         return replace(ended, facts=replace(ended.facts, scores={**ended.facts.scores, **sizes}))

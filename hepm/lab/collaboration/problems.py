@@ -42,7 +42,8 @@ def read_problems(file: Path) -> dict[str, str]:
         InputError: it cannot be read, or has another form or no problem.
     """
     try:
-        problems = dict(_READERS.get(file.suffix.lower(), _of_json)(file.read_text("utf-8-sig")))
+        read = {".csv": _of_mmlu, ".txt": _of_logiqa}.get(file.suffix.lower(), _of_json)
+        problems = dict(read(file.read_text("utf-8-sig")))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(
             f"{file} holds no problems in the form of MATH-500, MATH-Hard, MedQA (.json, .jsonl), MMLU (.csv) or "
@@ -62,11 +63,10 @@ def _choice(context: str, question: str, options: Sequence[str], right: int) -> 
 
 def _of_json(text: str) -> list[Problem]:
     """One record, a list of them, or one a line."""
-    if text.lstrip().startswith("["):
-        return [_of_record(record) for record in json.loads(text)]
-    # Records may stand on several lines each, so that a split by lines would cut them.
-    listed = re.sub(r"(?<=})\s*\n\s*(?={)", ",", text)
-    return [_of_record(record) for record in json.loads(f"[{listed}]")]
+    if not text.lstrip().startswith("["):
+        # Records may stand on several lines each, so that a split by lines would cut them.
+        text = "[" + re.sub(r"(?<=})\s*\n\s*(?={)", ",", text) + "]"
+    return list(map(_of_record, json.loads(text)))
 
 
 def _of_record(record: Mapping[str, Any]) -> Problem:
@@ -112,8 +112,4 @@ def _of_logiqa(text: str) -> Iterator[Problem]:
         raise ValueError("its lines are not groups of seven")
     for start in range(0, len(lines), 7):
         right, context, question, *marked = lines[start : start + 7]
-        options = [option.partition(".")[2] for option in marked]
-        yield _choice(context, question, options, _LETTERS.index(right.upper()))
-
-
-_READERS: Final = {".csv": _of_mmlu, ".txt": _of_logiqa}
+        yield _choice(context, question, [option.partition(".")[2] for option in marked], _LETTERS.index(right.upper()))

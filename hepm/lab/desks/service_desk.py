@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST_CALLS: Final = 8  # a run that has not closed by then has failed
 NOISE: Final = 0.05  # share of wrong labels
-REPEATS: Final = 6  # held-out episodes of a kind of weight 1
 _WRITTEN: Final[Mapping[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 WORDS: Final[Mapping[str, Sequence[str]]] = _WRITTEN["words"]
 """Names of tools, and what troubles are worded with."""
@@ -150,11 +149,11 @@ class Desk:
 
     def held_out(self) -> list[DeskRun]:
         """Episodes to evaluate with, in wordings that no log holds; kinds in proportion to their weight."""
-        episodes: list[DeskRun] = []
-        for kind in self.kinds:
-            names = [f"held out {kind.name} {number}" for number in range(REPEATS * kind.weight)]
-            episodes += [self.episode(name, kind, seen=False) for name in names]
-        return episodes
+        return [
+            self.episode(f"held out {kind.name} {number}", kind, seen=False)
+            for kind in self.kinds
+            for number in range(6 * kind.weight)
+        ]
 
     def run(self, episode: DeskRun, hint: Hints | None = None, *, follow: float = 0.0) -> tuple[Calls, bool]:
         """The calls of one agent, and whether it succeeded: it calls the first tool of a hint that it reads."""
@@ -228,8 +227,8 @@ def make_desk(seed: int, *, fields: bool = False) -> Desk:
             for names in written[outcome]:
                 called = (look, *map(tools.__getitem__, names), closing)
                 ways.append(DeskWay(called, outcome == "works", taken / len(written[outcome])))
-        kind_nouns = tuple(islice(nouns, 3))
-        kinds.append(Kind(written["name"], tuple(ways), kind_nouns, tools[teller], written.get("weight", 1)))
+        weight: int = written.get("weight", 1)
+        kinds.append(Kind(written["name"], tuple(ways), tuple(islice(nouns, 3)), tools[teller], weight))
     return Desk(seed, tuple(kinds), tuple(sorted((look, check, closing, *acts))), fields)
 
 

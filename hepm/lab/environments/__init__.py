@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from hepm.errors import InputError, NotFoundError
-from hepm.types import Object, Turn
+from hepm.types import Object, Tool, Turn
 
 if TYPE_CHECKING:
     from hepm.llm import Endpoint
@@ -90,10 +90,8 @@ class Episode(Protocol):
 class Environment(Protocol):
     """Tasks, and a way to work on them."""
 
-    @property
-    def name(self) -> str:
-        """As `hepm bench` knows it; runs are stored under it."""
-        ...
+    name: str
+    """As `hepm bench` knows it; runs are stored under it."""
 
     def tasks(self) -> Sequence[Task]:
         """All tasks, in an order that does not change."""
@@ -105,7 +103,6 @@ class Environment(Protocol):
 
     def close(self) -> None:
         """End what the environment started: processes, connections."""
-        ...
 
 
 @runtime_checkable
@@ -141,10 +138,16 @@ def endpoint_of_user(environment: str, does: str) -> Endpoint:
     return Endpoint.of_user(model)
 
 
+def schema_of(tool: Tool) -> Schema:
+    """A tool as endpoints take it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
 def tool_schema(name: str, description: str, properties: Mapping[str, Any]) -> Schema:
     """A tool that needs each of its parameters and takes no other."""
     parameters = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+    return schema_of(Tool(name, description, parameters))
 
 
 def place_of(environment: Environment, task: Task) -> str:
@@ -161,13 +164,13 @@ def _environments(source: str = "") -> dict[str, Callable[[], Environment]]:
     for benchmark, (_, parts) in published.BENCHMARKS.items():
         for part in parts:
             makers[published.name_of(benchmark, part)] = partial(published.published, benchmark, part, source)
-
-    makers["users-played"] = partial(collaboration.UsersEnvironment, source)
-    makers["functions"] = functions.HiddenFunctions
-    makers["recorded"] = partial(recorded.RecordedRuns, source)
-    makers["questions"] = partial(questions.QuestionEnvironment, "questions", questions.ISLAND)
-    makers["questions-files"] = partial(questions.QuestionEnvironment, "questions-files", source)
-    return makers
+    return makers | {
+        "users-played": partial(collaboration.UsersEnvironment, source),
+        "functions": functions.HiddenFunctions,
+        "recorded": partial(recorded.RecordedRuns, source),
+        "questions": partial(questions.QuestionEnvironment, "questions", questions.ISLAND),
+        "questions-files": partial(questions.QuestionEnvironment, "questions-files", source),
+    }
 
 
 def environment_names() -> list[str]:

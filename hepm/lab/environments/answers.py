@@ -8,15 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-# As in the evaluation scripts of SQuAD and HotpotQA.
-_ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
 _CLOSED: Final = ("yes", "no", "noanswer")
 
 
 def plain_answer(answer: str) -> str:
-    """An answer in lower case, without punctuation and articles."""
+    """An answer in lower case, without punctuation and articles, as in the scripts of SQuAD and HotpotQA."""
     kept = "".join(character for character in answer.lower() if character not in string.punctuation)
-    return " ".join(_ARTICLES.sub(" ", kept).split())
+    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", kept).split())
 
 
 def exact_match(predicted: str, gold: Sequence[str]) -> float:

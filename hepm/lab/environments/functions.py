@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from hepm.lab.environments import Episode, Schema, Task, ToolFailed, tool_schema
+from hepm.lab.environments import Environment, Episode, Schema, Task, ToolFailed, tool_schema
 from hepm.types import Object, ToolCall, Turn
 
 MOST_VALUES: Final = 30
@@ -37,28 +37,28 @@ def _records() -> Sequence[Object]:
     return [json.loads(line) for line in lines]
 
 
-class HiddenFunctions:
+class HiddenFunctions(Environment):
     """120 tasks, 20 of each of six kinds; the last fifth of each kind is the test split."""
 
     name = "functions"
 
     def tasks(self) -> Sequence[Task]:
         """The tasks, in a fixed order; "functions-7" is the task of line 7."""
-        tasks: list[Task] = []
-        for number, record in enumerate(_records()):
-            gold = Turn("assistant", "", tuple(ToolCall(*action) for action in record["right"]))
-            about = {"family": record["kind"], "split": record["split"]}
-            tasks.append(Task(f"functions-{number}", record["request"], **about, gold=(gold,)))
-        return tasks
+        return [
+            Task(
+                f"functions-{number}",
+                record["request"],
+                family=record["kind"],
+                split=record["split"],
+                gold=(Turn("assistant", "", tuple(ToolCall(*action) for action in record["right"])),),
+            )
+            for number, record in enumerate(_records())
+        ]
 
     def start(self, task: Task, *, seed: int = 0) -> FunctionEpisode:
         """A run; nothing in it is drawn."""
         del seed
-        number = int(task.id.rpartition("-")[2])
-        return FunctionEpisode(_records()[number])
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return FunctionEpisode(_records()[int(task.id.removeprefix("functions-"))])
 
 
 class FunctionEpisode(Episode):

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, Final
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.lab.environments import Schema, Task, ToolFailed, tool_schema
+from hepm.lab.environments import Environment, Schema, Task, ToolFailed, tool_schema
 from hepm.lab.environments.answers import exact_match, f1
 from hepm.lab.environments.question_files import CORPUS, AskedQuestion, Paragraph, read_files
 from hepm.types import ToolCall, Turn
@@ -70,9 +70,8 @@ class Corpus:
 
     def answer(self, query: str) -> str:
         """What a search returns, as an agent reads it."""
-        lines: list[str] = []
-        for number, paragraph in enumerate(self.search(query), 1):
-            lines.append(f"[{number}] {paragraph.title}: {paragraph.text}")
+        found = enumerate(self.search(query), 1)
+        lines = [f"[{number}] {paragraph.title}: {paragraph.text}" for number, paragraph in found]
         return "\n".join(lines) or "Nothing in the corpus has a word of this query."
 
 
@@ -114,7 +113,7 @@ class QuestionEpisode:
         """Nothing is held."""
 
 
-class QuestionEnvironment:
+class QuestionEnvironment(Environment):
     """Questions over a corpus. Both are read when they are first needed.
 
     Args:
@@ -155,6 +154,3 @@ class QuestionEnvironment:
         asked = next(asked for asked in self._contents[0] if asked.id == task.id)
         # The corpus as a function: indexing takes long and waits for the first search.
         return QuestionEpisode(self.corpus, asked)
-
-    def close(self) -> None:
-        """Nothing is held."""

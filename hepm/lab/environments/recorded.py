@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from itertools import chain
+from typing import Any
 
 from hepm.errors import InputError
 from hepm.evals.domains import Domain, DomainRun, Event, by_request, domains_of, read_records
 from hepm.evals.metrics import find_divergences
 from hepm.ingest.records import Rejection
-from hepm.lab.environments import Episode, Schema, Task
+from hepm.lab.environments import Environment, Episode, Schema, Task, schema_of
 from hepm.types import SUMMARY_TOOL, Tool, ToolName
-
-# Parameters of a tool whose record has none: a model may call it with anything.
-ANY_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,39 +57,30 @@ def points_in(domain: Domain) -> Iterator[Point]:
         # Without a message before it there is nothing to ask a model.
         if not divergence.event.turns:
             continue
-        right: set[ToolName] = set()
-        for fork in divergence.forks:
-            right |= fork.theirs
+        right = frozenset[ToolName]().union(*(fork.theirs for fork in divergence.forks))
         # What the agent could call there; the tools of other runs stay out.
-        tools = _specs(divergence.event.run, known)
-        yield Point(divergence.event, frozenset(right), tools)
+        yield Point(divergence.event, right, _specs(divergence.event.run, known))
 
 
 def _known_tools(domain: Domain) -> Mapping[ToolName, Tool]:
     """Every tool that a run of the domain called or was offered, with its last description."""
-    known: dict[ToolName, Tool] = {}
-    for run in domain.runs:
-        for name in run.calls:
-            known.setdefault(name, Tool(name))
-    for run in domain.runs:
-        # A description replaces the bare name.
-        known |= {tool.name: tool for tool in run.trajectory.tools}
-    return known
+    called = {name: Tool(name) for run in domain.runs for name in run.calls}
+    # A description replaces the bare name.
+    return called | {tool.name: tool for run in domain.runs for tool in run.trajectory.tools}
 
 
 def _specs(run: DomainRun, known: Mapping[ToolName, Tool]) -> list[Schema]:
     """The tools of a run as endpoints take them; `known` ones where its record has none."""
-    specs: list[Schema] = []
-    for tool in run.trajectory.tools or known.values():
-        if tool.name == SUMMARY_TOOL:
-            continue
-        parameters = dict(tool.parameters or ANY_ARGUMENTS)
-        function = {"name": tool.name, "description": tool.description, "parameters": parameters}
-        specs.append({"type": "function", "function": function})
-    return specs
+    # A tool whose record has no parameters: a model may call it with anything.
+    anything: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
+    return [
+        schema_of(replace(tool, parameters=tool.parameters or anything))
+        for tool in run.trajectory.tools or known.values()
+        if tool.name != SUMMARY_TOOL
+    ]
 
 
-class RecordedRuns:
+class RecordedRuns(Environment):
     """The points of recorded runs.
 
     Args:
@@ -120,10 +109,7 @@ class RecordedRuns:
     @cached_property
     def points(self) -> Sequence[Point]:
         """All points, domain by domain."""
-        points: list[Point] = []
-        for domain in self.domains:
-            points += points_in(domain)
-        return points
+        return [*chain.from_iterable(map(points_in, self.domains))]
 
     def drawn(self, most: int, *, seed: int) -> list[Point]:
         """At most so many points of each domain, drawn with the seed."""
@@ -142,6 +128,3 @@ class RecordedRuns:
     def start(self, task: Task, *, seed: int = 0) -> Episode:
         """InputError: `hepm bench` asks at a point, and executes nothing."""
         raise InputError("recorded runs are asked by `hepm bench recorded`: nothing can be executed in them.")
-
-    def close(self) -> None:
-        """Nothing is held."""

@@ -22,7 +22,6 @@ from hepm.lab.environments.packages import Package
 from hepm.llm import Endpoint
 from hepm.types import Object, Tool, ToolCall, Turn
 
-_SERVE: Final = Path(__file__).with_name("backends") / "serve.py"
 # A hash seed, so that sets keep their order; no request to the network for prices of models.
 _OURS: Final = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
@@ -34,7 +33,7 @@ class Worker:
         self._name = package.name
         # Ours would point the package's Python at our modules.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        command = [package.interpreter(), _SERVE, backend]
+        command = [package.interpreter(), Path(__file__).with_name("backends") / "serve.py", backend]
         variables = kept | _OURS | package.variables
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 lives as long as the process
         self.process = subprocess.Popen(

@@ -72,7 +72,6 @@ Records: TypeAlias = Mapping[str, Object]
 """JSON objects by name: benches, what they came to, or the rows of a table."""
 PAPERS: Final = ("h-epm", "prime", "evolver", "multisessioncollab")
 ALIASES: Final = {"msc": "multisessioncollab"}
-_REFERENCE: Final = "off"  # the arm that differences are to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,8 +134,8 @@ class PaperTable:
                     ours.append(None if None in values else fmean(cast("list[float]", values)))
                 published: Object = {}
                 for model, figures in part.published.items():
-                    several = isinstance(figures[number], list)
-                    published[model] = figures[number] if several else [figures[number]]
+                    figure = figures[number]
+                    published[model] = figure if isinstance(figure, list) else [figure]
                 rows.append({"part": part.label, "row": row, "name": name, "ours": ours, "published": published})
         return rows
 
@@ -179,7 +178,7 @@ class Paper:
                 # "notes 3": session 3 of an arm.
                 arms = [row.partition(" ")[0] for row in part.rows]
                 if "difference" in str(table.metrics):
-                    arms.insert(0, _REFERENCE)
+                    arms.insert(0, "off")  # the arm that differences are to
                 for bench in part.benches:
                     first = self.benches[bench].get("after", bench)
                     needed.setdefault(first, {})

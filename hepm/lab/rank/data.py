@@ -22,8 +22,6 @@ AFTER: Final = ("state", "after", "tool")
 BEFORE: Final = ("state", "before", "tool")
 FEWEST_FAMILIES: Final = 10
 """With fewer nothing is trained: some are held out, to see when to stop."""
-MOST_EDGES: Final = 10_000
-"""Edges of each kind in a graph that is trained on; states that none of them touches are left out."""
 
 
 def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
@@ -43,18 +41,16 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     """
     store, namespace = mirror.store, mirror.name
     calls = read_calls(store, namespace)
-    described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
     names = list(calls.number)
     data = HeteroData()
     data["tool"].name = names
-    data["tool"].x = torch.from_numpy(tool_vectors(names, described, embedder))
+    data["tool"].x = torch.from_numpy(tool_vectors(names, store.tools(namespace=namespace), embedder))
     data["state"].x = torch.from_numpy(calls.states_SD)  # shared: snapshots never change
     data["run"].id = list(calls.run_ids)
     data["run"].success = torch.from_numpy(calls.success_R)
     # Tasks of two environments may have one name.
     tasks = {run: f"{environment}/{task or run}" for environment, task, run in store.runs_by_task(namespace=namespace)}
-    families = np.unique([tasks[run] for run in calls.run_ids], return_inverse=True)[1]
-    data["run"].family = torch.from_numpy(families)
+    data["run"].family = torch.from_numpy(np.unique([tasks[run] for run in calls.run_ids], return_inverse=True)[1])
     for name in ("next", "run", "state", "position", "flags"):
         data["call"][name] = torch.from_numpy(getattr(calls, f"{name}_N").astype(np.int64))
     data["call"].before = torch.from_numpy(calls.before_N2.astype(np.int64))
@@ -66,14 +62,15 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
     return data
 
 
-def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, seed: int = 0) -> HeteroData:
+def without(data: HeteroData, held_R: Tensor, *, most_edges: int = 10_000, seed: int = 0) -> HeteroData:
     """The graph as it would be without the runs where `held_R` is true: their counts, edges and states are gone.
 
     What a ranker predicts must not stand in the graph it reads. States are those of successful runs. `run` and `call`
     are left out.
 
     Args:
-        most_edges: Of each kind; where there are more, each tool draws an equal number of those that lead to it.
+        most_edges: Of each kind; where there are more, each tool draws an equal number of those that lead to it, and
+            states that none of them touches are left out.
     """
     kept = HeteroData()
     tools = len(data["tool"].x)

@@ -14,8 +14,6 @@ from torch_geometric.nn import GATv2Conv, SAGEConv
 
 from hepm.lab.rank.data import AFTER, BEFORE, NEXT
 
-STATS: Final = 3
-LAYERS: Final = 2
 TEXT_SCALE: Final = 3.0  # components of a unit vector of 512 dimensions are small
 
 
@@ -31,11 +29,11 @@ class Encoder(nn.Module):
     def __init__(self, dimensions: int, hidden: int) -> None:
         super().__init__()
         self.text = nn.Linear(dimensions, hidden)
-        self.stats = nn.Linear(STATS, hidden, bias=False)
+        self.stats = nn.Linear(3, hidden, bias=False)
         self.states = nn.Linear(dimensions, hidden) if self.reads_states else None
         kinds = 2 + 2 * self.reads_states
         self.layers = nn.ModuleList()
-        for _ in range(LAYERS):
+        for _ in range(2):
             self.layers.append(nn.ModuleList([self.conv(hidden) for _ in range(kinds)]))
 
     def conv(self, hidden: int) -> nn.Module:

@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import torch
 from torch import Tensor, nn
 
 from hepm.rank.calls import FLAGS
 from hepm.rank.scoring import SMOOTHING, AttendedCalls, attention, bilinear
 from hepm.rank.situations import Situations
-
-OWN: Final = 3
 
 
 class Scorer(nn.Module):
@@ -29,7 +25,7 @@ class Scorer(nn.Module):
         self.flags = nn.Linear(FLAGS, hidden, bias=False)
         self.out = nn.Linear(hidden, hidden)
         self.bias = nn.Parameter(torch.zeros(hidden))
-        self.own = nn.Parameter(torch.zeros(OWN))
+        self.own = nn.Parameter(torch.zeros(3))
         self.none = nn.Parameter(torch.zeros(1, hidden))  # the vector of an unknown tool, and of none
         self._dropout = nn.Dropout(0.3)
 

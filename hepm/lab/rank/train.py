@@ -33,14 +33,10 @@ ENCODERS: Final[dict[str, type[Encoder]]] = {"sage": Sage, "gatv2": GatV2, "hete
 HIDDEN: Final = 64
 """Size H of the tools' vectors."""
 RATE: Final = 1e-2
-DECAY: Final = 1e-2
 GROUPS: Final = 5
 """Parts of the families; the graph that a part is predicted from lacks it."""
 MOST_CALLS: Final = 20_000
 """Calls of an epoch: drawn anew for each in a larger memory."""
-MOST_BATCHES: Final = 64
-MOST_STOPPING: Final = 4_096
-"""Calls of the families held out inside training that decide when to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +144,7 @@ def _optimizer(model: nn.Module) -> torch.optim.Optimizer:
         is_small = parameter.dim() == 0 or len(parameter) <= 3
         (small if is_small else others).append(parameter)
     groups = [{"params": others}, {"params": small, "lr": 5 * RATE, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=RATE, weight_decay=DECAY)
+    return torch.optim.AdamW(groups, lr=RATE, weight_decay=1e-2)
 
 
 class _Examples:
@@ -164,8 +160,7 @@ class _Examples:
         run_N = self._calls["run"]
         family_R = run["family"].numpy()
         self._family_N = family_R[run_N]
-        rng = np.random.default_rng(options.seed)
-        families = rng.permutation(np.unique(family_R))
+        families = np.random.default_rng(options.seed).permutation(np.unique(family_R))
         if len(families) < FEWEST_FAMILIES:
             raise InputError(
                 f"these runs are of {len(families)} tasks, and a ranker is trained on {FEWEST_FAMILIES} or more: "
@@ -228,13 +223,9 @@ class _Examples:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]
-        size = max(self._options.batch, len(drawn) // MOST_BATCHES + 1)
-        parts: list[tuple[int, NDArray[np.intp]]] = []
-        graphs: dict[int, HeteroData] = {}
-        for group in range(1, GROUPS + 1):
-            graphs[group] = self._graph(group, number)
-            for part in _chunks(drawn[self._group_N[drawn] == group], size):
-                parts.append((group, part))
+        size = max(self._options.batch, len(drawn) // 64 + 1)  # at most so many batches, and a few more
+        graphs = {group: self._graph(group, number) for group in range(1, GROUPS + 1)}
+        parts = [(group, part) for group in graphs for part in _chunks(drawn[self._group_N[drawn] == group], size)]
         # Shuffled, as batches of one group come from one graph.
         for place in rng.permutation(len(parts)).tolist():
             group, part = parts[place]
@@ -245,7 +236,7 @@ class _Examples:
         """Of successful calls of the families that are held out, from all others."""
         model.eval()
         rng = np.random.default_rng(self._options.seed)
-        rows = rng.permutation(self._stopping)[:MOST_STOPPING]
+        rows = rng.permutation(self._stopping)[:4_096]
         graph, total = self._graph(0, 0), 0.0
         for part in _chunks(rows, self._options.batch):
             *asked, target = self._asked(part, rng)
@@ -288,9 +279,6 @@ def export(model: GraphRanker, data: HeteroData) -> dict[str, Float32Array]:
     """The weights that `hepm.rank.ranker.Ranker` takes, with the vectors of all tools of the graph."""
     graph = without(data, torch.zeros(len(data["run"].success), dtype=torch.bool))
     weights = {"tools": model.encoder(graph)}
-    for name, value in model.scorer.state_dict().items():
-        weights[f"scorer.{name}"] = value
-    if model.attention is not None:
-        for name, value in model.attention.state_dict().items():
-            weights[f"attention.{name}"] = value
+    # In the place of the encoder: a ranker takes its vectors, and the parameters of what scores them.
+    weights |= {name: value for name, value in model.state_dict().items() if not name.startswith("encoder.")}
     return {name: value.contiguous().numpy() for name, value in weights.items()}

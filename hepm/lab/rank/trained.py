@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Final
 
 from hepm.evals.baselines import Method, Training
 from hepm.evals.domains import Domain, by_request, domain_of
@@ -18,10 +17,6 @@ from hepm.policy import Hybrid
 from hepm.rank.checkpoint import Gate
 from hepm.rank.ranker import Ranker
 
-# Each fold trains a ranker of its own, which takes minutes.
-FOLDS: Final = 3
-MOST_RUNS: Final = 2_000
-"""The latest runs of a larger memory that are measured on: every fold is stored and trained anew."""
 HYBRID, BOTH = "hybrid", "hybrid + gnn"
 
 
@@ -51,7 +46,8 @@ def measure(
         Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
         Method(BOTH, "the same with the ranker as one more feature", fit),
     ]
-    return evaluate([domain], methods, EvalOptions(folds=FOLDS, seed=options.seed, reference=HYBRID, seen=False))
+    # Few folds: each trains a ranker of its own, which takes minutes.
+    return evaluate([domain], methods, EvalOptions(folds=3, seed=options.seed, reference=HYBRID, seen=False))
 
 
 def gate_of(report: EvalReport) -> Gate:
@@ -70,8 +66,8 @@ def gate_of(report: EvalReport) -> Gate:
 
 
 def _domain(memory: Memory, namespace: str) -> Domain:
-    """The runs of a namespace as one domain."""
+    """The runs of a namespace as one domain: of a larger memory the latest 2,000, as every fold is stored anew."""
     success_from = memory.header.success_from
     # Untrusted runs teach nothing, here as elsewhere.
     trusted = [run.graded(success_from) for run in memory.runs(namespace=namespace) if run.trusted]
-    return by_request(domain_of(namespace, [("hepm", run) for run in trusted[-MOST_RUNS:]]))
+    return by_request(domain_of(namespace, [("hepm", run) for run in trusted[-2_000:]]))

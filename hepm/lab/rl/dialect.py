@@ -112,9 +112,7 @@ class ChatDialect:
 
     def write(self, reply: ModelReply) -> Sequence[int]:
         """The tokens of a message with its calls, as `read` reads them."""
-        parts: list[str] = []
-        if reply.text:
-            parts.append(reply.text)
+        parts = [reply.text] if reply.text else []
         for name, arguments in reply.calls:
             parts.append(f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments}}}\n</tool_call>')
         return self.encode("\n".join(parts) + str(self._tokenizer.eos_token))

@@ -26,8 +26,6 @@ _IMPLICIT: Final = (
     f"Call {SUMMARY_TOOL}, and nothing beside it, whenever what you have learned should decide your next step, and at "
     "least once in each task."
 )
-_UNREADABLE: Final = "unreadable_call"  # what the record names a call that names no tool
-_ALONE: Final = f"Error: {SUMMARY_TOOL} is called alone. Call this tool in a message of its own."
 
 
 class Sampled(NamedTuple):
@@ -88,7 +86,9 @@ class ToolCalls:
         turn = Turn("assistant", reply.text, calls)
         if not calls:
             return Acted(wrote, turn, answer=reply.text)
-        return Acted(wrote, turn, messages=[_tool_message(call) for call in calls], by="summary" if summary else "tool")
+        # Disarmed, so that no tool can speak as memory does.
+        results = [{"role": "tool", "name": call.name, "content": disarmed(call.result or "")} for call in calls]
+        return Acted(wrote, turn, messages=results, by="summary" if summary else "tool")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,11 +140,13 @@ class Tags:
             return calls[-1].result or ""
 
         text, by = observe(action, episode.tools, recall=None if self.memory is None else recall, call=call)
-        read = "" if by == "tool" else text
-        turn = Turn("assistant", action.text, tuple(calls), recalled=tuple(recalled), read=read)
+        if by == "tool":
+            turn = Turn("assistant", action.text, tuple(calls))
+            return Acted(wrote, turn, messages=[{"role": "user", "content": text}])
+        turn = Turn("assistant", action.text, recalled=tuple(recalled), read=text)
         if by == "memory":
             return Acted(wrote, turn, messages=[{"role": "user", "content": ""}], by="user", recalled=text)
-        return Acted(wrote, turn, messages=[{"role": "user", "content": text}], by="tool" if by == "tool" else "user")
+        return Acted(wrote, turn, messages=[{"role": "user", "content": text}], by="user")
 
 
 def _parts(action: TaggedAction, sampled: Sampled, dialect: Dialect, *, most: int) -> list[TokenSpan]:
@@ -168,17 +170,14 @@ def _call(episode: Episode, name: str, text: str, *, summary: bool = False) -> T
     arguments = parsed(text or "{}")  # some models write nothing for a call without arguments
     # START is no tool of any environment: a call of that name would read as the beginning of a run in the graph.
     if not is_object(arguments) or not name.strip() or name == START:
-        return ToolCall(_UNREADABLE, {}, "Error: the call is no JSON object with name and arguments", True)
+        # The record names a call that names no tool.
+        return ToolCall("unreadable_call", {}, "Error: the call is no JSON object with name and arguments", True)
     if summary:
         if name == SUMMARY_TOOL:
             return ToolCall(name, arguments, "Noted.", False)
-        return ToolCall(name, arguments, _ALONE, True)
+        alone = f"Error: {SUMMARY_TOOL} is called alone. Call this tool in a message of its own."
+        return ToolCall(name, arguments, alone, True)
     try:
         return ToolCall(name, arguments, str(episode.call(name, arguments)), False)
     except ToolFailed as failed:
         return ToolCall(name, arguments, f"Error: {failed}", True)
-
-
-def _tool_message(call: ToolCall) -> Object:
-    """A result as the model reads it; disarmed, so that no tool can speak as memory does."""
-    return {"role": "tool", "name": call.name, "content": disarmed(call.result or "")}

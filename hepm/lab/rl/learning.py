@@ -42,7 +42,6 @@ class Learner:
     def run_of(self, rollout: Rollout, step: int) -> Trajectory:
         """A rollout as it is stored."""
         attempt = rollout.attempt
-        guided = "yes" if rollout.guided else "no"
         return Trajectory(
             # No random part: the runs of a step that is repeated after a crash are known by their ids, and refused.
             f"{self.name}/step-{step}/{attempt.task.id}/{attempt.index}",
@@ -51,7 +50,7 @@ class Learner:
             environment=self.environment,
             task=attempt.task.id,
             model=self.model,
-            tags={"training": self.name, "step": str(step), GUIDED: guided},
+            tags={"training": self.name, "step": str(step), GUIDED: "yes" if rollout.guided else "no"},
             tools=read_tools(rollout.tools),
         )
 
@@ -60,12 +59,10 @@ class Learner:
 
         Whatever follows sees them: memory answers from them when this returns.
         """
-        shortest: dict[str, Trajectory] = {}
         # The shortest comes last. Ties by id, so that the order in which processes report decides nothing.
-        for run in sorted(runs, key=lambda run: (run.steps, run.id), reverse=True):
-            # Failures teach nothing here, as H-EPM stores successes.
-            if run.outcome.success:
-                shortest[run.task] = run
+        by_length = sorted(runs, key=lambda run: (run.steps, run.id), reverse=True)
+        # Failures teach nothing here, as H-EPM stores successes.
+        shortest = {run.task: run for run in by_length if run.outcome.success}
         report = self.memory.ingest(list(shortest.values()), namespace=self.namespace)
         self.memory.refresh()  # else hints would miss the batch until the mirror looks again, seconds later
         return report.stored

@@ -44,9 +44,6 @@ REFLECTION_GRPO: Final[Mapping[str, Any]] = {
 """GRPO of table 5, as arguments of TRL's `GRPOConfig`; its 2,048 tokens of a prompt are no argument there."""
 
 
-_CONCURRENCY: Final = 8  # judgements at once
-
-
 def reflection_rows(sessions: Iterable[PlayedSession], author: Client) -> Iterator[Object]:
     """A row of each session in which the user enforced a preference, for TRL's `SFTTrainer` and `GRPOTrainer`.
 
@@ -76,8 +73,12 @@ def reflection_rows(sessions: Iterable[PlayedSession], author: Client) -> Iterat
         gold = json.dumps(asdict(answer), ensure_ascii=False)
         prompt = [{"role": message.role, "content": message.text} for message in question.messages]
         prompt[-1]["content"] += f"\n\n{schema_note(question)}"
-        completion = [{"role": "assistant", "content": gold}]
-        yield {"prompt": prompt, "completion": completion, "enforced": enforced, "gold": gold}
+        yield {
+            "prompt": prompt,
+            "completion": [{"role": "assistant", "content": gold}],
+            "enforced": enforced,
+            "gold": gold,
+        }
 
 
 def reflection_judge(judge: Client) -> Callable[..., list[float | None]]:
@@ -88,7 +89,7 @@ def reflection_judge(judge: Client) -> Callable[..., list[float | None]]:
     ) -> list[float | None]:
         del other
         texts = [completion[-1]["content"] for completion in completions]
-        with ThreadPoolExecutor(_CONCURRENCY) as pool:
+        with ThreadPoolExecutor(8) as pool:
             return [*pool.map(partial(_reward, judge), texts, enforced, gold)]
 
     return reflection

@@ -42,11 +42,8 @@ def clipped_gain(advantage: float, ratio: float, *, eps: float = 0.2) -> float:
 # EvolveR (3.3, A.2)
 
 
-FORMAT_WEIGHT: Final = 0.1
-"""w_f; the outcome has weight 1."""
 THOUGHTS: Final = (0.0, 0.2, 0.36, 0.52, 0.68, 0.84, 1.0, 1.0, 1.0)
 """R_think of no thought, of one, and so on: the paper prints those of one and of six, and it is linear between them."""
-TOO_MANY_THOUGHTS: Final = 0.5
 
 
 _THOUGHT: Final = re.compile(r"<think>.*?\S.*?</think>", re.DOTALL | re.IGNORECASE)
@@ -69,7 +66,7 @@ def count_actions(texts: Sequence[str]) -> dict[str, int]:
 
 def think_score(thoughts: int) -> float:
     """R_think of EvolveR, A.2."""
-    return THOUGHTS[thoughts] if thoughts < len(THOUGHTS) else TOO_MANY_THOUGHTS
+    return THOUGHTS[thoughts] if thoughts < len(THOUGHTS) else 0.5
 
 
 def search_score(experience: int, knowledge: int) -> float:
@@ -84,20 +81,24 @@ def search_score(experience: int, knowledge: int) -> float:
 
 
 def evolver_reward(em: float, counts: Mapping[str, int]) -> float:
-    """R = w_o EM + w_f R_format (EvolveR 3.3). A run without a thought, a search or an answer has no R_format."""
+    """R = w_o EM + w_f R_format (EvolveR 3.3), with w_o = 1 and w_f = .1.
+
+    A run without a thought, a search or an answer has no R_format.
+    """
     searched = search_score(counts["experience"], counts["knowledge"])
     if not (counts["think"] and searched and counts["answer"]):
         return em
-    return em + FORMAT_WEIGHT * (think_score(counts["think"]) + searched) / 2
+    return em + 0.1 * (think_score(counts["think"]) + searched) / 2
 
 
 def tagged_reward(rollout: Rollout) -> float:
     """`evolver_reward` of a rollout in tags. The environment's reward is the exact match (EvolveR, equation 3)."""
-    texts: list[str] = []
-    for turn in rollout.turns:
+    texts = [
+        turn.text
+        for turn in rollout.turns
         # What was answered by a complaint was no valid action.
-        if turn.is_step and (not turn.read or turn.read.startswith("<experience>")):
-            texts.append(turn.text)
+        if turn.is_step and (not turn.read or turn.read.startswith("<experience>"))
+    ]
     if rollout.ended == "cut":  # its last action was not taken
         texts.pop()
     return evolver_reward(rollout.reward, count_actions(texts))

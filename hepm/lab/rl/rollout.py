@@ -80,8 +80,7 @@ class Player:
             # The streams of tokens that wait for the model, by the index of their attempt.
             waiting = {index: next(run) for index, run in enumerate(runs)}
             while waiting:
-                streams = list(waiting.values())
-                for index, sampled in zip(list(waiting), generate(streams), strict=True):
+                for index, sampled in zip(list(waiting), generate(list(waiting.values())), strict=True):
                     try:
                         waiting[index] = runs[index].send(sampled)
                     except StopIteration as stop:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from hepm.agents.tagged import read_action, spans_of, tag_instructions
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool, tool_names
+from hepm.lab.environments import schema_of
 from hepm.lab.rl.dialect import Dialect, ModelReply
 from hepm.lab.rl.spans import TokenSpan, row_of
 from hepm.memory import Memory
@@ -20,9 +21,6 @@ from hepm.types import DEFAULT_NAMESPACE, Object, Tool, ToolName, Trajectory, Tu
 
 Example: TypeAlias = Object
 """{"messages": [...], "tools": [...]}, as TRL's `SFTTrainer` takes it: the assistant's messages count in the loss."""
-
-
-_KEYS: Final = ("role", "content", "tool_calls", "tool_call_id")
 
 
 def sft_examples(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Example]:
@@ -63,10 +61,8 @@ def _shortest(memory: Memory, namespace: str, *, tagged: bool = False) -> Iterat
 
 
 def _described_tools(memory: Memory, namespace: str) -> dict[ToolName, Tool]:
-    tools: dict[ToolName, Tool] = {}
-    for row in memory.tools.list(namespace=namespace):
-        tools[row.name] = Tool(row.name, row.description, json.loads(row.parameters))
-    return tools
+    rows = memory.tools.list(namespace=namespace)
+    return {row.name: Tool(row.name, row.description, json.loads(row.parameters)) for row in rows}
 
 
 COLD_START: Final[Mapping[str, Any]] = {
@@ -90,13 +86,12 @@ def cold_start(memory: Memory, *, namespace: str = DEFAULT_NAMESPACE) -> Iterato
     described = _described_tools(memory, namespace)
     redactor = Redactor()
     for run in _shortest(memory, namespace, tagged=True):
-        called = sorted({call.name for call in run.calls()}.intersection(described))
-        specs = [_spec_of(described[name]) for name in called]
+        called = {call.name for call in run.calls()}.intersection(described)
+        specs = [schema_of(described[name]) for name in sorted(called)]
         messages = [{"role": "system", "content": tag_instructions(specs)}]
         turns = tuple(turn for turn in redactor(run).turns if turn.role != "system")
         for span in spans_of(replace(run, turns=turns)):
-            role = "assistant" if span.trained else "user"
-            messages.append({"role": role, "content": span.text})
+            messages.append({"role": "assistant" if span.trained else "user", "content": span.text})
         yield {"messages": messages}
 
 
@@ -117,15 +112,13 @@ def example_of(run: Trajectory) -> Example:
         calls = tuple(call for call in turn.ran if not own_tool(call.name, call.arguments))
         if not turn.hidden and (calls or not turn.calls):
             turns.append(replace(turn, calls=calls))
-    messages: list[Object] = []
-    for message in as_messages(turns):
-        messages.append({key: message[key] for key in _KEYS if key in message})
-    return {"messages": messages, "tools": [_spec_of(tool) for tool in run.tools]}
+    return {"messages": plain_messages(turns), "tools": list(map(schema_of, run.tools))}
 
 
-def _spec_of(tool: Tool) -> Object:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": function}
+def plain_messages(turns: Iterable[Turn]) -> list[Object]:
+    """Turns as chat messages without fields of ours, which endpoints and templates refuse."""
+    keys = ("role", "content", "tool_calls", "tool_call_id")
+    return [{key: message[key] for key in keys if key in message} for message in as_messages(turns)]
 
 
 def example_spans(example: Mapping[str, Any], dialect: Dialect) -> list[TokenSpan]:

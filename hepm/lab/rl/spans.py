@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 SpanKind: TypeAlias = Literal["model", "summary", "hint", "tool", "user"]
@@ -72,7 +72,5 @@ def row_of(spans: Sequence[TokenSpan], *, added: Added = "mask", absorb: bool = 
         logprobs += span.logprobs or [0.0] * len(span.ids)
         if span.kind == "model" and len(span.logprobs) != len(span.ids):
             known = False
-    row = Row(tuple(prompt), tuple(completion), tuple(mask))
-    if known and any(span.logprobs for span in spans):
-        return replace(row, logprobs=tuple(logprobs))
-    return row
+    known = known and any(span.logprobs for span in spans)
+    return Row(tuple(prompt), tuple(completion), tuple(mask), tuple(logprobs) if known else None)

@@ -17,12 +17,10 @@ Object = dict[str, Any]
 Call = tuple[str, Object]
 """A tool and its arguments."""
 
-_calls: Any = importlib.import_module("calls")  # beside this module, where hepm cannot be imported
+_serve = importlib.import_module("serve")  # beside this module, where hepm cannot be imported
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
 _SOURCE = Path(os.environ["PYTHONPATH"])  # the checkout alone: see `Package.variables`
-_GREETING = "Is there anything you need help with today?"
-_END = "finish conversation"
 _ALONE = "The user's message holds all that the user knows and wants; there will be no other. Answer at the end."
 # The one of "Domino's", within a text in single quotes.
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
@@ -68,8 +66,13 @@ def tasks(part: str) -> Iterator[Object]:
             system = f"{system}\n{_ALONE}"
             request = record["question"]
             gold = [[_ideal_calls(record)[0], ""]]
-        family = "-".join(record["involved_classes"])
-        yield {"id": id, "request": request, "system": system.strip(), "family": family, "gold": gold}
+        yield {
+            "id": id,
+            "request": request,
+            "system": system.strip(),
+            "family": "-".join(record["involved_classes"]),
+            "gold": gold,
+        }
 
 
 def _ideal_calls(record: Object) -> list[list[Call]]:
@@ -96,8 +99,7 @@ def calls_of(text: str) -> list[Call]:
     calls: list[Call] = []
     for node in nodes:
         if isinstance(node, ast.Call):
-            arguments = {word.arg or "": _value(word.value) for word in node.keywords}
-            calls.append((ast.unparse(node.func), arguments))
+            calls.append((ast.unparse(node.func), {word.arg or "": _value(word.value) for word in node.keywords}))
     return calls
 
 
@@ -118,8 +120,7 @@ def in_order(ideal: list[Any], made: list[Any]) -> float:
     for ideal_call in ideal:
         lengths = [0]
         for n, made_call in enumerate(made):
-            longest = before[n] + 1 if ideal_call == made_call else max(before[n + 1], lengths[n])
-            lengths.append(longest)
+            lengths.append(before[n] + 1 if ideal_call == made_call else max(before[n + 1], lengths[n]))
         before = lengths
     return before[-1] / len(ideal)
 
@@ -162,7 +163,7 @@ class AceBenchEpisode:
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the text that the authors' code evaluates."""
         self._made.append((tool, arguments))
-        text = _calls.written(tool, arguments)
+        text = _serve.written(tool, arguments)
         results = self._execute([text]) if text else ""
         if isinstance(results, str):
             return "Error during execution: check the arguments", True
@@ -173,14 +174,12 @@ class AceBenchEpisode:
         if not self._conversation:
             return None
         if len(self._conversation) == 1:
-            text = _GREETING  # by which the authors' agent begins
+            text = "Is there anything you need help with today?"  # by which the authors' agent begins
         # For the model that plays the user, the agent is the "user".
         self._conversation.append({"role": "user", "content": text})
         reply = ask.text(self._conversation, temperature=0.001)
         self._conversation.append({"role": "assistant", "content": reply})
-        if _END in reply:
-            return None
-        return reply
+        return None if "finish conversation" in reply else reply
 
     def reward(self) -> float:
         """1 if all attributes that the authors compare are equal, else 0 (end-to-end accuracy)."""
@@ -208,7 +207,7 @@ class AceBenchEpisode:
     def close(self) -> None:
         """Remove what the authors' code keeps of the run in its module."""
         self._instances = {}
-        _calls.forget(self._utils, f"hepm_{self._id}_")
+        _serve.forget(self._utils, f"hepm_{self._id}_")
 
 
 start = AceBenchEpisode

@@ -10,13 +10,12 @@ from typing import Any
 
 Object = dict[str, Any]
 
-PACKAGE = "bfcl_eval"
-_calls: Any = importlib.import_module("calls")  # beside this module, where hepm cannot be imported
-_utils: Any = importlib.import_module(f"{PACKAGE}.eval_checker.multi_turn_eval.multi_turn_utils")
-_checker: Any = importlib.import_module(f"{PACKAGE}.eval_checker.multi_turn_eval.multi_turn_checker")
-_config: Any = importlib.import_module(f"{PACKAGE}.constants.executable_backend_config")
-_prompts: Any = importlib.import_module(f"{PACKAGE}.constants.default_prompts")
-_paths: Any = importlib.import_module(f"{PACKAGE}.constants.eval_config")
+_serve = importlib.import_module("serve")  # beside this module, where hepm cannot be imported
+_utils = importlib.import_module("bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils")
+_checker = importlib.import_module("bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker")
+_config = importlib.import_module("bfcl_eval.constants.executable_backend_config")
+_prompts = importlib.import_module("bfcl_eval.constants.default_prompts")
+_paths = importlib.import_module("bfcl_eval.constants.eval_config")
 
 _names = count()
 _entries: dict[str, Object] = {}
@@ -26,10 +25,11 @@ def tasks(part: str) -> Iterator[Object]:
     """The questions of a variant, each with its right calls as Python text and the descriptions of its tools."""
     file = f"BFCL_v4_multi_turn_{part or 'base'}.json"
     right = {line["id"]: line["ground_truth"] for line in _lines(_paths.POSSIBLE_ANSWER_PATH / file)}
-    documents: dict[str, list[Object]] = {}
-    for name, document in _config.MULTI_TURN_FUNC_DOC_FILE_MAPPING.items():
-        if name in _config.CLASS_FILE_PATH_MAPPING:  # the others belong to other categories of BFCL
-            documents[name] = _lines(_paths.MULTI_TURN_FUNC_DOC_PATH / document)
+    documents = {
+        name: _lines(_paths.MULTI_TURN_FUNC_DOC_PATH / document)
+        for name, document in _config.MULTI_TURN_FUNC_DOC_FILE_MAPPING.items()
+        if name in _config.CLASS_FILE_PATH_MAPPING  # the others belong to other categories of BFCL
+    }
     for entry in _lines(_paths.PROMPT_PATH / file):
         id: str = entry["id"]
         entry["ground_truth"] = right[id]
@@ -37,12 +37,14 @@ def tasks(part: str) -> Iterator[Object]:
         for name in entry["involved_classes"]:
             entry["function"] += documents[name]
         _entries[id] = entry
-        # What the user says first; the later texts come as answers.
-        request = "\n".join(message["content"] for message in entry["question"][0])
-        gold = [[calls, ""] for calls in right[id]]
-        # "multi_turn_base_17" is of family 17.
-        about = {"family": id.rpartition("_")[2], "gold": gold, "tools": entry["function"]}
-        yield {"id": id, "request": request, **about}
+        yield {
+            "id": id,
+            # What the user says first; the later texts come as answers.
+            "request": "\n".join(message["content"] for message in entry["question"][0]),
+            "family": id.rpartition("_")[2],  # "multi_turn_base_17" is of family 17
+            "gold": [[calls, ""] for calls in right[id]],
+            "tools": entry["function"],
+        }
 
 
 def _lines(path: Any) -> list[Object]:
@@ -72,7 +74,7 @@ class BfclEpisode:
 
     def call(self, tool: str, arguments: Object) -> tuple[str, bool]:
         """Run a call as the Python text that the package evaluates."""
-        text = _calls.written(tool, arguments)
+        text = _serve.written(tool, arguments)
         if not text:
             return f"Error during execution: {tool!r} takes no such arguments", True
         self._turns[-1].append([text])
@@ -111,11 +113,11 @@ class BfclEpisode:
                 self._turns, self._entry["ground_truth"], self._entry, self._category, judged
             )
         finally:
-            _calls.forget(_utils, f"{judged}_")
+            _serve.forget(_utils, f"{judged}_")
         return float(verdict["valid"])
 
     def close(self) -> None:
-        _calls.forget(_utils, f"{self._name}_")
+        _serve.forget(_utils, f"{self._name}_")
 
 
 start = BfclEpisode

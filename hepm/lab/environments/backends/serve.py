@@ -40,6 +40,21 @@ class Asker:
         return self({"messages": messages, **options})["choices"][0]["message"].get("content") or ""
 
 
+def written(tool: str, arguments: dict[str, Any]) -> str:
+    """A call as Python text, for packages that evaluate it; "" if the name of an argument is none, as nothing else of
+    an agent may be evaluated."""
+    if not all(name.isidentifier() for name in arguments):
+        return ""
+    return f"{tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+
+
+def forget(module: Any, prefix: str) -> None:
+    """Remove the objects of a run, which some packages keep as globals of a module."""
+    for name in dir(module):
+        if name.startswith(prefix):
+            delattr(module, name)
+
+
 def main() -> None:
     """Answer {"do": METHOD, "with": [ARGUMENT, ...]} by {"value": ...} or {"broke": WHY} until the input ends."""
     # A copy of the standard output; the original then goes to the standard error.

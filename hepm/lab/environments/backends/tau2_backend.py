@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 Object = dict[str, Any]
 
 importlib.import_module("loguru").logger.remove()  # the package logs every step
-_registry: Any = importlib.import_module("tau2.registry").registry
-_message: Any = importlib.import_module("tau2.data_model.message")
-_simulation: Any = importlib.import_module("tau2.data_model.simulation")
-_evaluator: Any = importlib.import_module("tau2.evaluator.evaluator")
-_agent: Any = importlib.import_module("tau2.agent.llm_agent")
-_user: Any = importlib.import_module("tau2.user.user_simulator")
+_registry = importlib.import_module("tau2.registry").registry
+_message = importlib.import_module("tau2.data_model.message")
+_simulation = importlib.import_module("tau2.data_model.simulation")
+_evaluator = importlib.import_module("tau2.evaluator.evaluator")
+_agent = importlib.import_module("tau2.agent.llm_agent")
+_user = importlib.import_module("tau2.user.user_simulator")
 _llm: Any = importlib.import_module("tau2.utils.llm_utils")
-_orchestrator: Any = importlib.import_module("tau2.orchestrator.orchestrator")
+_orchestrator = importlib.import_module("tau2.orchestrator.orchestrator")
 
 SOLO = (
     "You cannot communicate with the user, only make tool calls. When you have solved the ticket, answer in one line."
 )
-_known: dict[str, Object] = {}
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
 
@@ -30,7 +30,7 @@ def _complete(*, model: str, caching: bool = False, **body: Any) -> Any:
     """Takes the place of `litellm.completion` in the package: hepm knows the model, and keeps its answers."""
     del caching
     answer = ask({name: value for name, value in body.items() if value is not None})
-    return _llm.ModelResponse(**{"model": model, **answer})  # some endpoints name none, which the package reads
+    return _llm.ModelResponse(**{"model": model} | answer)  # some endpoints name none, which the package reads
 
 
 _llm.completion = _complete
@@ -47,7 +47,7 @@ def tasks(part: str) -> Iterator[Object]:
     for task in _tasks(known).values():
         if mode == "solo" and not _agent.LLMSoloAgent.check_valid_task(task):
             continue
-        record = {
+        yield {
             "id": task.id,
             "request": task.ticket if mode == "solo" else "",  # else what the model that plays the user says first
             "system": system,
@@ -55,7 +55,6 @@ def tasks(part: str) -> Iterator[Object]:
             "split": split_of.get(task.id, ""),
             "gold": _gold(task) if mode == "solo" else [],
         }
-        yield record
 
 
 def _parts(part: str) -> tuple[str, str, str]:
@@ -64,10 +63,9 @@ def _parts(part: str) -> tuple[str, str, str]:
     return known, known.removesuffix("_full"), mode
 
 
+@cache
 def _tasks(known: str) -> Object:
-    if known not in _known:
-        _known[known] = {task.id: task for task in _registry.get_tasks_loader(known)()}
-    return _known[known]
+    return {task.id: task for task in _registry.get_tasks_loader(known)()}
 
 
 def _system(domain: str, mode: str) -> str:
@@ -80,9 +78,8 @@ def _system(domain: str, mode: str) -> str:
 
 
 def _gold(task: Any) -> list[Any]:
-    right: Object = task.evaluation_criteria.model_dump(mode="json")
-    calls = [[action["name"], action["arguments"]] for action in right["actions"] or ()]
-    return [[calls, ""]]
+    actions = task.evaluation_criteria.model_dump(mode="json")["actions"] or ()
+    return [[[[action["name"], action["arguments"]] for action in actions], ""]]
 
 
 class Tau2Episode:

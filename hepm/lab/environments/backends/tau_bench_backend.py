@@ -17,9 +17,9 @@ ask: Any = None
 
 # Their only other package, with which their user asks its model: hepm asks instead, and keeps the answers.
 sys.modules["litellm"] = SimpleNamespace(completion=None)  # type: ignore[assignment]
-_retail: Any = importlib.import_module("tau_bench.envs.retail.env")
-_user: Any = importlib.import_module("tau_bench.envs.user")
-_action: Any = importlib.import_module("tau_bench.types").Action
+_retail = importlib.import_module("tau_bench.envs.retail.env")
+_user = importlib.import_module("tau_bench.envs.user")
+_action = importlib.import_module("tau_bench.types").Action
 
 
 class _PlayedUser(_user.LLMUserSimulationEnv):
@@ -44,8 +44,13 @@ def tasks(part: str) -> Iterator[Object]:
     del part
     for split in ("train", "test"):
         for number, task in enumerate(_known(split)):
-            record: Object = {"id": f"{split}-{number}", "request": "", "system": _retail.WIKI}
-            yield {**record, "family": task.user_id, "split": split}
+            yield {
+                "id": f"{split}-{number}",
+                "request": "",
+                "system": _retail.WIKI,
+                "family": task.user_id,
+                "split": split,
+            }
 
 
 class TauBenchEpisode:

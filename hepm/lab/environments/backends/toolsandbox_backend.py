@@ -19,12 +19,12 @@ Object = dict[str, Any]
 importlib.import_module("time_machine").travel(
     datetime.datetime(2024, 8, 1, 12, tzinfo=datetime.UTC), tick=False
 ).start()
-_context: Any = importlib.import_module("tool_sandbox.common.execution_context")
-_messages: Any = importlib.import_module("tool_sandbox.common.message_conversion")
-_convert: Any = importlib.import_module("tool_sandbox.common.tool_conversion").convert_to_openai_tools
-_execution: Any = importlib.import_module("tool_sandbox.roles.execution_environment")
-_base: Any = importlib.import_module("tool_sandbox.roles.base_role")
-_user: Any = importlib.import_module("tool_sandbox.roles.openai_api_user")
+_context = importlib.import_module("tool_sandbox.common.execution_context")
+_messages = importlib.import_module("tool_sandbox.common.message_conversion")
+_convert = importlib.import_module("tool_sandbox.common.tool_conversion").convert_to_openai_tools
+_execution = importlib.import_module("tool_sandbox.roles.execution_environment")
+_base = importlib.import_module("tool_sandbox.roles.base_role")
+_user = importlib.import_module("tool_sandbox.roles.openai_api_user")
 Role: Any = _context.RoleType
 Database: Any = _context.DatabaseNamespace
 
@@ -35,8 +35,6 @@ _ONLINE = {
     "convert_currency",
 }  # fmt: skip
 """Tools that ask a paid service."""
-SPLIT_SEED = 0
-TESTED = 0.2
 _VARIANT = re.compile(r"_(?:all|\d+_distraction)_tools.*")
 
 
@@ -87,28 +85,23 @@ def tasks(part: str) -> Iterator[Object]:
     for name, scenario in _scenarios().items():
         context = scenario.starting_context
         family = _VARIANT.sub("", name)
-        record: Object = {
+        yield {
             "id": name,
             "request": _texts(context, Role.USER, Role.AGENT)[-1],
             "system": "\n".join(_texts(context, Role.SYSTEM, Role.AGENT)),
             "family": family,
-            "split": _split_of(family),
+            # A fifth is tested, about 200 of 1,032 scenarios as in H-EPM 5.1, which says no more; variants as one.
+            "split": "test" if random.Random(f"0 {family}").random() < 0.2 else "train",
         }
-        yield record
-
-
-def _split_of(family: str) -> str:
-    """A fifth is tested, about 200 of 1,032 scenarios as in H-EPM 5.1, which says no more; variants stay together."""
-    return "test" if random.Random(f"{SPLIT_SEED} {family}").random() < TESTED else "train"
 
 
 def _texts(context: Any, sender: Any, recipient: Any) -> list[str]:
     """Texts of one role to another, without the examples that only the user's model sees."""
-    texts: list[str] = []
-    for row in context.get_database(Database.SANDBOX, get_all_history_snapshots=True).to_dicts():
-        if row["sender"] == sender and row["recipient"] == recipient and row["visible_to"] != [Role.USER]:
-            texts.append(row["content"])
-    return texts
+    return [
+        row["content"]
+        for row in context.get_database(Database.SANDBOX, get_all_history_snapshots=True).to_dicts()
+        if row["sender"] == sender and row["recipient"] == recipient and row["visible_to"] != [Role.USER]
+    ]
 
 
 class ToolSandboxEpisode:
@@ -122,10 +115,9 @@ class ToolSandboxEpisode:
         self._context = copy.deepcopy(scenario.starting_context)
         _context.set_current_context(self._context)
         self._environment = _execution.ExecutionEnvironment()
-        rows = self._context.get_database(
+        for row in self._context.get_database(
             Database.SANDBOX, drop_sandbox_message_index=False, get_all_history_snapshots=True
-        ).to_dicts()
-        for row in rows:
+        ).to_dicts():
             if row["sender"] == Role.SYSTEM and row["recipient"] == Role.EXECUTION_ENVIRONMENT:
                 self._environment.respond(ending_index=row["sandbox_message_index"])
 
@@ -138,8 +130,9 @@ class ToolSandboxEpisode:
         self._calls += 1
         known = set(_Agent.get_available_tools())
         made = _tool_call(str(self._calls), {"name": tool, "arguments": json.dumps(arguments)})
-        inner = self._context.get_execution_facing_tool_name(tool)
-        code = _messages.openai_tool_call_to_python_code(made, known, execution_facing_tool_name=inner)
+        code = _messages.openai_tool_call_to_python_code(
+            made, known, execution_facing_tool_name=self._context.get_execution_facing_tool_name(tool)
+        )
         self._say(Role.EXECUTION_ENVIRONMENT, code, openai_tool_call_id=made.id, openai_function_name=tool)
         self._environment.respond()
         result = self._last()
@@ -155,8 +148,7 @@ class ToolSandboxEpisode:
         """What the played user says, who may call tools before."""
         self._say(Role.USER, text)
         while self._last().recipient != Role.AGENT:
-            last = self._last()
-            if last.recipient == Role.EXECUTION_ENVIRONMENT:
+            if self._last().recipient == Role.EXECUTION_ENVIRONMENT:
                 self._environment.respond()
                 if not self._last().conversation_active:
                     return None

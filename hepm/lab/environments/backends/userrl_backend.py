@@ -15,14 +15,12 @@ from typing import Any
 
 Object = dict[str, Any]
 
-_numpy: Any = importlib.import_module("numpy")
-_parquet: Any = importlib.import_module("pyarrow.parquet")
-_yaml: Any = importlib.import_module("yaml")
+_numpy = importlib.import_module("numpy")
+_parquet = importlib.import_module("pyarrow.parquet")
+_yaml = importlib.import_module("yaml")
 
 ask: Any = None
 """Asks the model that plays the user: `serve.py` sets it."""
-_TURNS = 16
-"""As in `eval/eval.sh`, and in PRIME."""
 _ROOT = Path(os.environ["PYTHONPATH"])
 _TAU = _ROOT / "gyms" / "utils" / "tau-bench"
 _GYMS = ("travel", "turtle", "function", "tau", "persuade", "intention", "telepathy", "search")
@@ -76,8 +74,14 @@ def tasks(part: str) -> Iterator[Object]:
         for split in ("train", "test"):
             for number, row in enumerate(_rows(gym, split)):
                 system, user = (message["content"] for message in row["prompt"])
-                record = {"id": f"{gym}-{split}-{number}", "request": user, "system": system, "family": gym}
-                yield {**record, "split": split, "place": f"userrl-{gym}"}
+                yield {
+                    "id": f"{gym}-{split}-{number}",
+                    "request": user,
+                    "system": system,
+                    "family": gym,
+                    "split": split,
+                    "place": f"userrl-{gym}",
+                }
 
 
 @cache
@@ -110,8 +114,8 @@ class UserRLEpisode:
         config = package.get_default_config()
         known = _rows(gym, split)[int(number)]["reward_model"]
         source = str(known.get("id") or known["title"])
-        given = {"max_steps": _TURNS, "data_mode": "single", "data_source": source}
-        given |= _SETTINGS.get(gym, {})
+        # 16 turns as in `eval/eval.sh`, and in PRIME.
+        given = {"max_steps": 16, "data_mode": "single", "data_source": source} | _SETTINGS.get(gym, {})
         if gym == "tau":
             given["task_category"] = "retail" if "retail" in source else "airline"
             given["task_split"] = "train" if "train" in source else "test"
