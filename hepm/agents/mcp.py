@@ -88,6 +88,8 @@ class NextTools(_Given):
     """The same as a line of text; empty without an opinion"""
     no_opinion: str | None
     """Why nothing is suggested"""
+    done: Rounded
+    """If nearly all successful runs like this one made no further call, their share; else 0"""
 
 
 class EarlierSituation(_Given):
@@ -132,6 +134,7 @@ class FailedTool(_Given):
     """A tool that failed from here in earlier runs, or fails wherever it is called."""
 
     tool: str
+    """Its name; <END> of making no further call"""
     failed: int
     """Runs that called it from here and failed"""
     runs: int
@@ -232,7 +235,9 @@ class _Tools:
         ranked = [NextTool.model_validate(suggestion) for suggestion in suggestions]
         session = self._of(session_id)
         session.named[len(session.history)] = [tool.tool for tool in ranked]
-        return NextTools(tools=ranked, prompt=suggestions.prompt(), no_opinion=suggestions.abstained)
+        return NextTools(
+            tools=ranked, prompt=suggestions.prompt(), no_opinion=suggestions.abstained, done=suggestions.done
+        )
 
     def _suggestions(
         self, session_id: str, history: list[ToolName], state: str, tools: list[str] | None, *, k: int

@@ -26,6 +26,7 @@ export interface Ending {
 
 /** A tool that failed from here in earlier runs, or fails wherever it is called. */
 export interface FailedTool {
+  /** Its name; <END> of making no further call */
   tool: string;
   /** Runs that called it from here and failed */
   failed: number;
@@ -314,6 +315,8 @@ export interface Tools {
       prompt: string;
       /** Why nothing is suggested */
       no_opinion: string | null;
+      /** If nearly all successful runs like this one made no further call, their share; else 0 */
+      done: number;
     };
   };
   /** Find the situations of earlier runs most similar to this one, what was called there, and lessons from it. */
