@@ -293,8 +293,8 @@ class LiveEvidence:
         # From the end: the value of a call in a failed run is what is known of the situation after it.
         after: float | None = None
         end = run.end
-        place = end and evidence.places.get(end.place)
-        if end is not None and place is not None and not run.won:
+        if end is not None and not run.won and end.place in evidence.places:
+            place = evidence.places[end.place]
             end.missed = left_at_end(place, place.leaf_of(end, numbers), evidence.base)
         for decision in reversed(run.decisions):
             if after is not None:
@@ -310,13 +310,14 @@ class LiveEvidence:
             if not run.won:
                 after = float(best_known(place, place.like(true_F[None])[0][None], evidence.base)[0])
                 decision.missed = max(after - decision.value, 0.0)
+        if end is not None:
+            place = places.get(end.place) or evidence.places.get(end.place)
+            if place is not None:
+                places[end.place] = place.with_ends([end], [number], numbers)
         if self._sample is not None:
             self._sample.runs.append(run)
         for place in places.values():
             place.prepare()
-        place = end and (places.get(end.place) or evidence.places.get(end.place))
-        if end is not None and place is not None:
-            places[end.place] = place.with_ends([end], [number], numbers)
         self._evidence = evidence.with_run(run, places)
         self._seldom.clear()
 
