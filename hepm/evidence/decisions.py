@@ -155,7 +155,7 @@ class LabelledRun:
         seq: Its number in the store, in order of arrival.
         words: Of its request.
         calls: The tools, those of one turn by name.
-        end: That it made no further call, as a decision for `END`; None of a run that was stored without.
+        end: That it made no further call, as a decision for `END`; None where that is not known.
         family: What it has in common with runs of the same task (see `hepm.evidence.learning.set_cases`).
         case: What counts as one where a new request is asked about (see there).
         request: The text of its request, from which two runs in the same words are told apart by numbers and ids.
@@ -232,8 +232,13 @@ def read_run(row: RunRow, numbers: FactNumbers) -> LabelledRun:
                     known[found] = numbers.segment(found, results[found])
         # Calls of one turn have no order: the last one by name counts as the last.
         place = CallPlace(max(sources), bool(flags & FAILED))
-        tools = tuple(sorted(targets)) or (END,)
-        decision = Decision(run, at, place, tools, tuple(known.values()), flags, earlier, float(row.success))
+        # A run that was lost without a word after its last call may have been cut off.
+        if not targets and not (row.success or flags & AGENT_SPOKE):
+            break
+        tools, happened = tuple(sorted(targets)), flags
+        if not targets:
+            tools, happened = (END,), flags & ~AGENT_SPOKE
+        decision = Decision(run, at, place, tools, tuple(known.values()), happened, earlier, float(row.success))
         if run.decisions:
             run.decisions[-1].next = decision
         if not targets:

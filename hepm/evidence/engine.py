@@ -85,6 +85,7 @@ class Findings:
         by_user: Whether other ways work best for other users, and who the user is is not known.
         counted: Of each tool, the decisions in that leaf.
         leaf: The number of that leaf, None where all decisions count; leaf_N: Which of the place are in it.
+        asked: Whether the user has written since the last call.
         place: All decisions at this place; `usual` is what the best call achieves there, 0 where that is not known.
         base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
@@ -112,11 +113,17 @@ class Findings:
     strange: ToolName = ""
     ceiling: float = 1.0
     leaf: int | None = None
+    asked: bool = False
 
     @property
     def stopped(self) -> Counted:
-        """The runs that ended in that leaf."""
-        return Counted(0, 0) if self.place is None else self.place.ended(self.leaf)
+        """The runs that ended in that leaf; none if the user wrote since."""
+        return Counted(0, 0) if self.place is None or self.asked else self.place.ended(self.leaf)
+
+    @property
+    def went_on(self) -> Mapping[ToolName, Counted]:
+        """Of each tool, the decisions in that leaf that no message of the user came before."""
+        return {} if self.place is None else self.place.counted(self.leaf_N & ~self.place.asked_N)
 
     @property
     def wider(self) -> Mapping[ToolName, Way]:
@@ -369,6 +376,7 @@ class Learned:
             came=came,
             ended=ended,
             leaf=stops_in,
+            asked=_user_spoke(facts),
             strange=next(unlike_all, ""),
             ceiling=self.ceiling,
         )
@@ -381,8 +389,7 @@ class Learned:
         came = self._came(last, request)
         ended: float = request.ended_T[self.numbers[last]]
         # Where the user has written since, what was said decides whether the run goes on.
-        user_spoke = SINCE in situation.facts and "=user" in situation.facts[SINCE]
-        if situation.place.failed or user_spoke or not ended:
+        if situation.place.failed or _user_spoke(situation.facts) or not ended:
             return came, EndedHere()
         # Of many decisions at a place some are left out.
         went_on = 0.0
@@ -583,6 +590,11 @@ class Learned:
             stems={**self.stems, **stems_of(called)},
             callers=callers,
         )
+
+
+def _user_spoke(facts: Facts) -> bool:
+    """Whether the user has written since the last call."""
+    return "=user" in facts.get(SINCE, ())
 
 
 def _both(like: _Like) -> Float32Array:

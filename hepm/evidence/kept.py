@@ -35,7 +35,7 @@ FORMAT: Final = 18
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 
 _NODES: Final = ("forest.test_M", "forest.after_M2", "small.test_M", "small.after_M2")
-_ROWS: Final = ("leaf_NT", "small_N", "unseen_NT", "called_NK", "value_N", "cleared_N", "run_N", "last_N4")
+_ROWS: Final = ("leaf_NT", "small_N", "unseen_NT", "called_NK", "value_N", "cleared_N", "run_N", "last_N4", "asked_N")
 _ENDS: Final = ("end_leaf_E", "end_won_E", "end_run_E")
 _arrays: Final = attrgetter(*_NODES, *_ROWS, *_ENDS)
 """The arrays that are kept of a place, in the order of `PlaceEvidence`, after its tests."""

@@ -42,6 +42,7 @@ from hepm.evidence.facts import (
     with_other_results,
 )
 from hepm.evidence.wording import with_wordings
+from hepm.graph.delta import USER_SPOKE
 from hepm.graph.rows import Float32Array
 from hepm.types import RESULTS_OF, USER, Facts, ToolName
 
@@ -157,6 +158,7 @@ class PlaceEvidence:
         value_N: What came of it, in [0, 1]; `cleared_N` is how far it is cleared (see `hepm.evidence.values`).
         run_N: Number of its run.
         last_N4: Numbers of the last calls before it, the latest first; -1 before the first.
+        asked_N: Whether the user had written since the call before.
         end_leaf_E, end_won_E, end_run_E: Of the E runs that ended here, where each ends in the small tree, whether it
             succeeded, and its number.
     """
@@ -174,6 +176,7 @@ class PlaceEvidence:
     cleared_N: Float32Array
     run_N: IndexArray
     last_N4: IntArray
+    asked_N: BoolArray
     end_leaf_E: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     end_won_E: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     end_run_E: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
@@ -282,10 +285,9 @@ class PlaceEvidence:
     def _first_K(self) -> IndexArray:
         return np.searchsorted(self.calls[0], np.arange(len(self.tools)))
 
-    def with_decision(
-        self, tools: Sequence[ToolName], true_F: BoolArray, value: float, run: int, last: Sequence[int]
-    ) -> PlaceEvidence:
+    def with_decision(self, decision: Decision, true_F: BoolArray, run: int, last: Sequence[int]) -> PlaceEvidence:
         """The same with one decision more, in the leaves where it ends; tests and trees stay."""
+        tools, value = decision.tools, decision.value
         names = tuple(dict.fromkeys([*self.tools, *tools]))
         called_NK = np.zeros((len(self.run_N), len(names)), dtype=np.bool_)
         called_NK[:, : len(self.tools)] = self.called_NK
@@ -298,6 +300,7 @@ class PlaceEvidence:
             (self.cleared_N, value == 1),
             (self.run_N, run),
             (self.last_N4, last),
+            (self.asked_N, bool(decision.flags & USER_SPOKE)),
         ]
         arrays = [np.append(before, np.array([row], dtype=before.dtype), axis=0) for before, row in added]
         return PlaceEvidence(
@@ -382,6 +385,7 @@ def grow(
         won_N.astype(np.float32),
         run_N,
         last_N4,
+        np.array([bool(decision.flags & USER_SPOKE) for decision in decisions]),
     )
 
 

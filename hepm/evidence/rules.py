@@ -22,7 +22,6 @@ from hepm.evidence.compared import with_comparisons
 from hepm.evidence.decisions import (
     CALLED,
     ENDED,
-    SINCE,
     BoolArray,
     CallPlace,
     Decision,
@@ -35,6 +34,7 @@ from hepm.evidence.decisions import (
 from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, tests_of
 from hepm.evidence.learning import MOST_DECISIONS, set_cases, spread
 from hepm.evidence.place import best_tests, grow_small
+from hepm.graph.delta import USER_SPOKE
 from hepm.types import END, RESULTS_OF, SAID_LAST, ToolName
 
 FEWEST: Final = 3
@@ -238,6 +238,11 @@ def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
             decisions_at[family, decision.place].append(decision)
     for (family, place), decisions in decisions_at.items():
         by_tool = runs_by_tool(decisions)
+        # Who waits for the user stops, too.
+        if any(decision.flags & USER_SPOKE for decision in decisions):
+            by_tool.pop(END, None)
+        if not by_tool:
+            continue
         better = max(by_tool, key=lambda tool: (by_tool[tool].least, tool))
         if len(by_tool[better].worked) < FEWEST:
             continue
@@ -281,12 +286,14 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
     for place, environment in sorted(decisions_at):
         turns = decisions_at[place, environment]
         calls = [turn for turn in turns if turn.tools != (END,)]
-        # Which call is right is asked of those that went on.
-        for decisions, stops in ((calls, False), (turns, True)):
-            if calls and len(turns) > len(calls) * stops:
-                rows = spread(decisions, MOST_DECISIONS)
-                for rule in _AtPlace(place, rows, numbers, common).rules(stops=stops):
-                    yield rule._replace(part=len(rows) / len(decisions))
+        # Which call is right is asked of those that went on. Who waits for the user stops, too: whether to do so is
+        # asked of calls that no message came before.
+        unasked = [turn for turn in turns if not turn.flags & USER_SPOKE]
+        asked_about = [(calls, False), (unasked, True)] if len(turns) > len(calls) else [(calls, False)]
+        for decisions, stops in asked_about if calls else []:
+            rows = spread(decisions, MOST_DECISIONS)
+            for rule in _AtPlace(place, rows, numbers, common).rules(stops=stops):
+                yield rule._replace(part=len(rows) / len(decisions))
 
 
 def _alike(runs: Sequence[LabelledRun]) -> dict[str, str]:
@@ -382,7 +389,7 @@ class _AtPlace:
         # Where nothing fails, other ways may be for other requests.
         tasks = self._instances_in(under_N & self._well_N & did_N)
         may_differ = not worse and (tasks < FEWEST or self._is_one_of_several(under_N, right_N))
-        if may_differ or _is_about_waiting(tool, path):
+        if may_differ:
             return None
         others = _without(tool, runs)
         surely_more = others.tried > 0 and runs[tool].least > others.share
@@ -409,7 +416,7 @@ class _AtPlace:
             return None
         # What it says must hold wherever its condition does, not only in situations that are alike.
         of_tool, everywhere = runs[tool], self._runs(under_N)[tool]
-        mostly_fails = len(everywhere.failed) >= MOSTLY * everywhere.tried and not _is_about_waiting(tool, path)
+        mostly_fails = len(everywhere.failed) >= MOSTLY * everywhere.tried
         if not mostly_fails or len(of_tool.failed) < max(FEWEST, RELIABLE * of_tool.tried):
             return None
         if best != tool and alike[best].surely_above(alike[tool]):
@@ -663,11 +670,6 @@ class _AtPlace:
         name = FactName(test.source, test.fact)
         called_N = np.array([test.source in row.past for row in self.rows])
         return (not name.presence or name in self.common) and bool(self._true_N[test][called_N].all())
-
-
-def _is_about_waiting(tool: ToolName, path: _Path) -> bool:
-    """Whether it is that a run ends before its user writes again, as each does."""
-    return tool == END and any(test.source == SINCE for test, _ in path)
 
 
 def _fewest_calls(test: FactTest) -> int:

@@ -306,7 +306,7 @@ class LiveEvidence:
                 places[decision.place] = grow([decision], numbers, seen=1, run_N=run_N, last_N4=last_N4)
                 continue
             true_F = place.answers(decision.facts(numbers.names))[-1]
-            places[decision.place] = place.with_decision(decision.tools, true_F, decision.value, number, last)
+            places[decision.place] = place.with_decision(decision, true_F, number, last)
             if not run.won:
                 after = float(best_known(place, place.like(true_F[None])[0][None], evidence.base)[0])
                 decision.missed = max(after - decision.value, 0.0)

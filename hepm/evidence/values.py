@@ -230,8 +230,8 @@ def left_at_end(place: PlaceEvidence, leaf: int, base: float, left_N: BoolArray 
         left_N: Which decisions of the place are not left out.
     """
     tried, won, _ = place.ended(leaf)
-    # By how runs ended, and not by values: these rest on what is known of ends.
-    calls = place.counted((place.small_N == leaf) & left_N).values()
+    # By how runs ended, and not by values: these rest on what is known of ends. Who waits for the user stops, too.
+    calls = place.counted((place.small_N == leaf) & left_N & ~place.asked_N).values()
     achieves = max((bounds(call.won, call.tried, base)[0] for call in calls), default=0.0)
     return achieves if bounds(won, tried, base)[1] < achieves else 0.0
 

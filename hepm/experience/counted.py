@@ -33,7 +33,7 @@ from hepm.graph.lessons.rows import (
 )
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import LAST_ROW
-from hepm.types import DEFAULT_NAMESPACE, SAID, USER, ToolName, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, END, SAID, USER, ToolName, Trajectory
 
 _SOURCES: Final = 25  # runs of either side that a lesson names
 _COUNTED: Final = "counted"  # the key of a note in the store: how many labelled runs there were
@@ -147,7 +147,7 @@ def advising(
         triples=tuple(triples),
         # No words of a run are in it: it stays when one is forgotten.
         sources=sources_of(sorted(set(behind))),
-        tools=tuple(dict.fromkeys((*better, *worse, *conditions.after))),
+        tools=tuple(tool for tool in dict.fromkeys((*better, *worse, *conditions.after)) if tool != END),
         conditions=conditions,
         tried=tried,
         worked=worked,

@@ -160,6 +160,8 @@ class Moment:
         advises none of the tools that the default policy names; or if it is about tools that the agent lacks.
         """
         better, worse = self.advice_of(lesson)
+        if END in better | worse and self.state.user_spoke:  # they may want something else by now
+            return False
         chances = suggestions.chances
         if (better and better <= self._called) or not self.applies(lesson):
             return False

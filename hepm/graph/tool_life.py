@@ -17,7 +17,7 @@ from hepm.graph.delta import Delta
 from hepm.graph.retract import retract_runs
 from hepm.graph.rows import Aliases, Marks, RecordParser, ToolRow, call_text
 from hepm.graph.transaction import Transaction, rows_naming
-from hepm.types import START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
+from hepm.types import END, START, SUMMARY_TOOL, Tool, ToolName, Trajectory, Turn, normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def add_alias(
     known = tool
     if rename:
         own, known = tool, alias
-    if {alias, tool} & {START, SUMMARY_TOOL} or not alias.strip() or not tool.strip():
+    if {alias, tool} & {START, END, SUMMARY_TOOL} or not alias.strip() or not tool.strip():
         raise InputError(f"{alias!r} or {tool!r} is not the name of a tool: nothing was changed.")
     if before.get(known, known) not in rows:
         raise unknown_tool(known, rows, write.namespace)

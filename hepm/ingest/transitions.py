@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -139,7 +140,8 @@ class AgentState:
 def transitions(trajectory: Trajectory) -> list[Transition]:
     """Each turn with calls and the one before it; the first follows START.
 
-    The last one has no targets: it is how the run ended, as known before a text followed the last call.
+    The last one has no targets: it is how the run ended, as known before a text followed the last call, and whether one
+    did. There is none where a call was refused since: the agent did not stop.
     """
     agent = AgentState()
     moves: list[Transition] = []
@@ -151,6 +153,10 @@ def transitions(trajectory: Trajectory) -> list[Transition]:
         agent.add(turn)
         if targets:
             ended = [Transition(agent.last, (), len(moves), agent.state(), agent.learned)]
+        elif turn.refused:
+            ended = []
+    if ended and agent.state().agent_spoke:
+        ended = [replace(ended[0], state=replace(ended[0].state, agent_spoke=True))]
     return moves + ended
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.evidence.chance import UNMEASURED, Chance
 from hepm.evidence.decisions import Scores, Situation
-from hepm.evidence.engine import KNOWN, Findings, Learned
+from hepm.evidence.engine import KNOWN, NEAR_FROM, Findings, Learned
 from hepm.evidence.place import Counted, PlaceEvidence, bounds
 from hepm.evidence.upkeep import live_evidence
 from hepm.evidence.values import Way
@@ -144,7 +144,7 @@ def spoken(
     warned, instead, likely = _fork(found, allows)
     if not floors.chance:
         return Spoken(_shares(found.rank), warned, instead)
-    silence = _foreseen(found)
+    silence = _foreseen(found, allows)
     if silence:
         return Spoken({}, [], silence=silence)
     avoided = {way.tool for way in warned}
@@ -155,7 +155,7 @@ def spoken(
     if instead is not None and is_likely and instead.tool not in again and allows(instead.tool):
         return Spoken({instead.tool: likely}, warned, instead, fork=True)
     ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
-    if ended_alike and not _better_than_stopping(found):
+    if ended_alike and not _goes_on(found, allows):
         return Spoken({}, warned, instead, silence="done")
     named, silence = _named(found, situation, chance, floors, avoided, works or {}, allows)
     return Spoken(named, warned, instead, silence=silence)
@@ -222,7 +222,7 @@ def _beside(found: Findings) -> Scores:
     return {tool: part + USUAL * usual.get(tool, 0.0) for tool, part in _shares(found.rank).items()}
 
 
-def _foreseen(found: Findings) -> str:
+def _foreseen(found: Findings, allows: Callable[[ToolName], bool]) -> str:
     """Why nothing can be said here, whatever was counted; "" else."""
     if found.by_user:
         return "user"
@@ -230,7 +230,7 @@ def _foreseen(found: Findings) -> str:
         return "strange"
     if found.came < STRAYED:
         return "strayed"
-    if found.ended.share >= ENDED and not _better_than_stopping(found):
+    if found.ended.share >= ENDED and not _goes_on(found, allows):
         return "done"
     return ""
 
@@ -245,16 +245,25 @@ def _likely(tool: ToolName, found: Findings) -> float:
     return likely * achieved
 
 
-def _better_than_stopping(found: Findings) -> ToolName:
+def _goes_on(found: Findings, allows: Callable[[ToolName], bool]) -> bool:
+    """Whether known facts say that runs like this one are not done here: those that stopped failed, or none did."""
+    if _better_than_stopping(found, allows):
+        return True
+    stops_known = found.place is not None and len(found.place.end_won_E) > 0 and not found.asked
+    went_on = sum(way.won for way in found.went_on.values())
+    return stops_known and bool(found.conditions) and not found.stopped.tried and went_on >= FEWEST_FAILING
+
+
+def _better_than_stopping(found: Findings, allows: Callable[[ToolName], bool]) -> ToolName:
     """The call that surely achieved more under these conditions than runs that stopped; "" if there is none."""
     stopped = found.stopped
     if stopped.failed < FEWEST_COUNTED or _works_at_times(stopped):
         return ""
     most = bounds(stopped.won, stopped.tried, found.base)[1]
     lows: list[tuple[float, ToolName]] = []
-    for tool, way in found.counted.items():
+    for tool, way in found.went_on.items():
         low = bounds(way.won, way.tried, found.base)[0]
-        if way.won >= FEWEST_COUNTED and low > most:
+        if allows(tool) and way.won >= FEWEST_COUNTED and low > most:
             lows.append((low, tool))
     return max(lows, default=(0.0, ""))[1]
 
@@ -266,24 +275,11 @@ def _surely_done(found: Findings, situation: Situation, query: Query, floors: Fl
     failed; nor for an agent that asks about some of its tools: it may have others to call.
     """
     ended = found.ended
-    is_whole = situation.wish == situation.words and query.allows(situation.place.tool)
     share = (ended.share * ended.like + ENDED) / (ended.like + 1)
     if ended.runs < 8 or min(share, found.vote.share.get(END, 0.0)) < max(DONE_SURELY, floors.chance):
-        return _stopping_works(found, floors) if is_whole else 0.0
-    if not (is_whole and ended.complete) or ended.succeeded < FAILING:
         return 0.0
-    return share
-
-
-def _stopping_works(found: Findings, floors: Floors) -> float:
-    """The share of the successful runs under these conditions that stopped, if these are nearly all, else 0.
-
-    And if those that stopped clearly achieved more than those with any of the calls.
-    """
-    stopped, won = found.stopped, sum(way.won for way in found.counted.values())
-    share = (stopped.won + ENDED) / (stopped.won + won + 1)
-    most = max((bounds(way.won, way.tried, found.base)[1] for way in found.counted.values()), default=1.0)
-    if share < max(DONE_SURELY, floors.chance) or bounds(stopped.won, stopped.tried, found.base)[0] <= most:
+    whole = ended.complete and situation.wish == situation.words and query.allows(situation.place.tool)
+    if not whole or ended.succeeded < FAILING:
         return 0.0
     return share
 
@@ -554,13 +550,14 @@ def _suggestions(answer: _Answer) -> Suggestions:
     chances = _shares(found.rank)
     if floors.support and floors.chance and _all_failed(ways) and said.instead is None:
         why = f"every known way {place_of(query)} failed in runs like this one"
-        done = _surely_done(found, answer.situation, query, floors)
-        return Suggestions(abstained=why, warnings=_warnings(answer), chances=chances, done=done)
+        return Suggestions(abstained=why, warnings=_warnings(answer), chances=chances)
     warnings = _warnings(answer)
     if not found.rank and not warnings:
         return nothing_known(answer.mirror, query, floors)
     if not said.named:
-        done = _surely_done(found, answer.situation, query, floors)
+        done = 0.0
+        if said.silence == "done":
+            done = _surely_done(found, answer.situation, query, floors)
         return Suggestions(abstained=_why_silent(answer), warnings=warnings, chances=chances, done=done)
     places = list(said.named.items())[: query.k]
     # What a fork says is what came of the way, and no share of hints.
@@ -589,7 +586,7 @@ def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
         counted = answer.found.counted.get(way.tool, Counted(0, 0))
         if counted.failed >= FEWEST_COUNTED and counted.failed > counted.won:
             warnings.append(_failed(answer, way.tool))
-    if not answer.spoken.named and answer.spoken.silence != "done":
+    if not answer.spoken.named and answer.spoken.silence not in ("done", "user", "strange", "strayed"):
         warnings += _stopping_fails(answer)
     warned = {warning.tool for warning in warnings}
     for tool, drift in answer.drifts.items():
@@ -600,14 +597,16 @@ def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
 
 def _stopping_fails(answer: _Answer) -> Iterator[FailedWay]:
     """A warning of making no further call, where runs that stopped clearly achieved less than one of the calls."""
-    found, stopped, best = answer.found, answer.found.stopped, _better_than_stopping(answer.found)
-    if not best:
+    found, stopped = answer.found, answer.found.stopped
+    best = _better_than_stopping(found, answer.query.allows)
+    # Nothing is known of requests that are unlike all others, and those like which most runs ended may end here.
+    if not best or found.vote.likeness < NEAR_FROM or found.ended.share >= DONE:
         return
-    others = sum(way.won for way in found.counted.values())
+    others = sum(way.won for way in found.went_on.values())
     runs = answer.evidence.runs_of(found, END, won=False)
     warning = FailedWay(END, stopped.failed, stopped.tried, others=others, failed_runs=runs)
-    tried, won, _ = found.counted[best]
-    if answer.query.allows(best) and won >= OUTSTANDING * others:
+    tried, won, _ = found.went_on[best]
+    if won >= OUTSTANDING * others:
         worked = answer.evidence.runs_of(found, best, won=True)
         warning = replace(warning, instead=best, worked=won, tried=tried, worked_runs=worked)
     yield warning

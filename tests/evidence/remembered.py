@@ -23,12 +23,19 @@ def told(
     task: str = "",
     user: str = "",
     environment: str = "",
+    last: str = "",
 ) -> Trajectory:
-    """A run that called one tool after another, each with its result: a text, or what is written as JSON."""
+    """A run that called one tool after another, each with its result: a text, or what is written as JSON.
+
+    Args:
+        last: What the agent said then.
+    """
     turns = [Turn("user", goal)]
     for tool, result in calls:
         text = result if isinstance(result, str) else json.dumps(result)
         turns.append(Turn("assistant", calls=(ToolCall(tool, result=text),)))
+    if last:
+        turns.append(Turn("assistant", last))
     return Trajectory(
         name, tuple(turns), Outcome(float(success), success), environment=environment, task=task, user=user
     )

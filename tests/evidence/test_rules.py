@@ -578,7 +578,7 @@ def desk_runs() -> Iterator[Trajectory]:
     for n in range(60):
         state, settles, won = ways[n % 4] if n % 12 != 11 else ("closed", True, False)
         calls = [("look", {"state": state}), *[("settle", "done")] * settles]
-        yield told(f"run {n}", *calls, success=won, goal=f"Please see to case {n}")
+        yield told(f"run {n}", *calls, success=won, goal=f"Please see to case {n}", last="That is all.")
 
 
 def test_a_run_that_stops_before_its_work_is_done_is_a_mistake_and_so_is_one_that_goes_on_after_it(
@@ -589,19 +589,42 @@ def test_a_run_that_stops_before_its_work_is_done_is_a_mistake_and_so_is_one_tha
         [fork] = memory.report().forks
         written = {one.row.text: one.row.properties["worked"] for one in memory.lessons.list("principle")}
     assert fork.sentence == ("When look says state is open: stopping failed in 15 of 15; settle worked in 30 of 30")
-    assert [tally.step and tally.step.call for tally in (*fork.mistakes, *fork.ways)] == ["stopped", "settle(): done"]
+    assert [tally.step and tally.step.call for tally in (*fork.mistakes, *fork.ways)] == [
+        'stopped: "That is all."',
+        "settle(): done",
+    ]
     assert written == {
         "When look says state is open, call settle rather than stop.": 30,
         "When look says state is closed, make no further call.": 10,
     }
 
 
-def test_who_has_not_written_again_by_the_end_of_a_run_is_no_reason_to_stop(tmp_path: Path) -> None:
+def test_an_agent_that_waits_for_its_user_before_a_call_does_not_stop_too_early(tmp_path: Path) -> None:
     runs: list[Trajectory] = []
-    for n in range(30):
-        turns = [Turn("user", f"case {n}"), Turn("assistant", calls=(ToolCall("look", result="found"),))]
-        if n % 2:
-            turns += [Turn("user", "Please settle it"), Turn("assistant", calls=(ToolCall("settle", result="done"),))]
-        runs.append(Trajectory(f"run {n}", tuple(turns), Outcome(1.0, True)))
+    for n in range(60):
+        state = "delivered" if n % 3 else "lost"
+        looked = ToolCall("look", result=json.dumps({"state": state}))
+        turns = [Turn("user", f"case {n}"), Turn("assistant", calls=(looked,)), Turn("assistant", "Shall I settle it?")]
+        answered = bool(n % 2)
+        if state == "delivered" and answered:
+            turns += [Turn("user", "Yes."), Turn("assistant", calls=(ToolCall("settle", result="done"),))]
+        won = answered or state == "lost"
+        runs.append(Trajectory(f"run {n}", tuple(turns), Outcome(float(won), won)))
     with filled(tmp_path, runs) as memory:
-        assert not [rule for rule in rules_in(memory) if END in (rule.better, *rule.worse)]
+        assert not [rule for rule in memory.evidence().rules() if END in (rule.better, *rule.worse)]
+        looked_up = messages_after("case 99", ("look", json.dumps({"state": "delivered"})))
+        assert not [way for way in memory.suggest(messages=looked_up).warnings if way.tool == END]
+
+
+def test_a_lost_run_without_a_word_after_its_last_call_or_with_a_refused_one_did_not_stop(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for n in range(40):
+        turns = [Turn("user", f"case {n}"), Turn("assistant", calls=(ToolCall("look", result="found"),))]
+        refused = (ToolCall("settle", result="The user said no.", refused=True),) if n % 4 == 0 else ()
+        if n % 2:
+            turns.append(Turn("assistant", calls=(ToolCall("settle", result="done"),)))
+        elif refused:
+            turns += [Turn("assistant", calls=refused), Turn("assistant", "Then I leave it.")]
+        runs.append(Trajectory(f"run {n}", tuple(turns), Outcome(float(n % 2), bool(n % 2))))
+    with filled(tmp_path, runs) as memory:
+        assert not [rule for rule in memory.evidence().rules() if END in (rule.better, *rule.worse)]

@@ -191,17 +191,16 @@ def test_an_agent_is_not_told_that_it_is_done_beside_a_lesson_that_asks_for_more
 
 
 def cases(count: int) -> Iterator[Trajectory]:
-    """Open cases are lost where runs stop, and won by one of two calls that nothing known tells apart; closed ones are
-    won where runs stop."""
+    """Open cases are lost where runs stop, and won by one of two calls that nothing known tells apart."""
     for n in range(count):
         state, tool, won = ("open", *((["pay", "send"][n % 4 // 2], True), ("", False))[n % 2])
         if n % 3 == 0:
             state, tool, won = "closed", "pay" if n % 9 == 0 else "", n % 9 > 0
         steps = [("look", {"state": state}), *[(tool, "done")] * bool(tool)]
-        yield told(f"run {n}", *steps, success=won, goal=request(n, "see to it"))
+        yield told(f"run {n}", *steps, success=won, goal=request(n, "see to it"), last="That is all.")
 
 
-def test_an_agent_is_warned_of_stopping_where_runs_that_stopped_failed_and_told_where_they_did_not(
+def test_an_agent_is_warned_of_stopping_where_runs_that_stopped_failed_and_not_where_they_did_not(
     tmp_path: Path,
 ) -> None:
     with filled(tmp_path, cases(90)) as memory:
@@ -216,7 +215,7 @@ def test_an_agent_is_warned_of_stopping_where_runs_that_stopped_failed_and_told_
     )
     assert lost.issuperset(found["open"].warnings[0].failed_runs)
     assert not without_hints(found["open"].prompt())
-    assert found["closed"].prompt().startswith(DONE_HINT)
+    assert not found["closed"].warnings
 
 
 def test_after_a_result_that_has_nothing_of_the_known_ones_nothing_is_named(tmp_path: Path) -> None:

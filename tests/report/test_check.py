@@ -80,7 +80,7 @@ def test_lines_about_stopping_are_checked_by_how_runs_end(tmp_path: Path) -> Non
         for n in range(30):
             settles, name, goal = bool(n % 3), f"{of} {n}", f"Please see to case {of} {n}"
             calls = [("look", {"state": "open"}), *[("settle", "done")] * settles]
-            found.append(told(name, *calls, success=settles or done_by_itself, goal=goal))
+            found.append(told(name, *calls, success=settles or done_by_itself, goal=goal, last="It is open."))
         return found
 
     with Memory.open(tmp_path / "m.hepm") as memory:

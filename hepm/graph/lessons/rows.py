@@ -14,7 +14,7 @@ from hepm.cypher.model import NODES, OF_EVERY_KIND, PropertyType
 from hepm.graph.delta import Names
 from hepm.graph.rows import Float32Array, Values
 from hepm.graph.stored_vectors import from_bytes
-from hepm.types import Object, ToolName, followed
+from hepm.types import END, Object, ToolName, followed
 
 _log = logging.getLogger("hepm")
 
@@ -189,9 +189,12 @@ class LessonRow:
         advised = {aliases.get(call.tool, call.tool) for call in calls if call.advised}
         warned = {aliases.get(call.tool, call.tool) for call in calls if not call.advised}
         called = {target for source, target in edges if source in places}
+        # Who stopped called nothing from there.
+        if END in advised:
+            return not called
         if advised:
             return followed(advised, called) is True
-        return called.isdisjoint(warned)
+        return called.isdisjoint(warned) and (END not in warned or bool(called))
 
     def with_sources(self, more: Sequence[Source]) -> LessonRow:
         """The same lesson with further runs that taught it; its words stay those of the first."""
