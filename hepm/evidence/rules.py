@@ -239,7 +239,7 @@ def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:
     for (family, place), decisions in decisions_at.items():
         by_tool = runs_by_tool(decisions)
         # Who waits for the user stops, too.
-        if any(decision.flags & USER_SPOKE for decision in decisions):
+        if sum(bool(decision.flags & USER_SPOKE) for decision in decisions) > RARE * len(decisions):
             by_tool.pop(END, None)
         if not by_tool:
             continue
@@ -406,9 +406,9 @@ class _AtPlace:
         under_N = self._under(path)
         alike_N = self._alike(under_N, tool)
         alike = self._runs(alike_N)
-        best = max(
-            alike.keys() - {tool, self.place.tool, END}, key=lambda other: (alike[other].least, other), default=tool
-        )
+        # The same call again is a detour, but better than to stop.
+        none_of = {tool, END} if tool == END else {tool, END, self.place.tool}
+        best = max(alike.keys() - none_of, key=lambda other: (alike[other].least, other), default=tool)
         runs = alike
         if self._is_news(path):
             runs = self._runs(under_N)

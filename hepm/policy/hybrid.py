@@ -599,8 +599,8 @@ def _stopping_fails(answer: _Answer) -> Iterator[FailedWay]:
     """A warning of making no further call, where runs that stopped clearly achieved less than one of the calls."""
     found, stopped = answer.found, answer.found.stopped
     best = _better_than_stopping(found, answer.query.allows)
-    # Nothing is known of requests that are unlike all others, and those like which most runs ended may end here.
-    if not best or found.vote.likeness < NEAR_FROM or found.ended.share >= DONE:
+    # Of a request that is unlike all others, nothing is known.
+    if not best or found.vote.likeness < NEAR_FROM:
         return
     others = sum(way.won for way in found.went_on.values())
     runs = answer.evidence.runs_of(found, END, won=False)
