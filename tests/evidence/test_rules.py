@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.errors import InputError
 from hepm.evidence.decisions import CallPlace
 from hepm.evidence.facts import FactTest
 from hepm.evidence.rules import RunsOf, ToolRule, rules_of
@@ -597,6 +598,25 @@ def test_a_run_that_stops_before_its_work_is_done_is_a_mistake_and_so_is_one_tha
         "When look says state is open, call settle rather than stop.": 30,
         "When look says state is closed, make no further call.": 10,
     }
+
+
+def test_a_lesson_to_stop_is_not_told_after_a_new_wish_and_is_heeded_by_who_calls_nothing_more(tmp_path: Path) -> None:
+    with filled(tmp_path, desk_runs()) as memory:
+        memory.principles.distill()
+        looked = messages_after("Please see to case 78", ("look", json.dumps({"state": "closed"})))
+        wish = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "Now settle case 79, please."}]
+        hints = [memory.prompt(messages=messages).hint for messages in (looked, looked + wish)]
+        assert ["make no further call" in hint for hint in hints] == [True, False]
+        rows = {one.row.text: one.row for one in memory.lessons.list("principle")}
+        stop, go_on = (
+            rows["When look says state is closed, make no further call."],
+            next(row for text, row in rows.items() if "rather than stop" in text),
+        )
+    for edges, stopped in ([("<START>", "look")], True), ([("<START>", "look"), ("look", "settle")], False):
+        assert stop.heeded_by(edges, {}) is stopped
+        assert go_on.heeded_by(edges, {}) is not stopped
+    with Memory.open(tmp_path / "other") as memory, pytest.raises(InputError, match="not the name of a tool"):
+        memory.tools.add_alias(END, "look")
 
 
 def test_an_agent_that_waits_for_its_user_before_a_call_does_not_stop_too_early(tmp_path: Path) -> None:
