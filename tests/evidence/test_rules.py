@@ -603,10 +603,16 @@ def test_a_run_that_stops_before_its_work_is_done_is_a_mistake_and_so_is_one_tha
 def test_a_lesson_to_stop_is_not_told_after_a_new_wish_and_is_heeded_by_who_calls_nothing_more(tmp_path: Path) -> None:
     with filled(tmp_path, desk_runs()) as memory:
         memory.principles.distill()
-        looked = messages_after("Please see to case 78", ("look", json.dumps({"state": "closed"})))
-        wish = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "Now settle case 79, please."}]
-        hints = [memory.prompt(messages=messages).hint for messages in (looked, looked + wish)]
-        assert ["make no further call" in hint for hint in hints] == [True, False]
+        with memory.session(id="s", task="see to a case") as session:
+            session.say("user", "Please see to case 78")
+            session.record("look", {}, json.dumps({"state": "closed"}))
+            before = session.hint()
+            session.say("assistant", "It is closed.")
+            session.say("user", "Then settle case 79, please.")
+            after = session.hint()
+            session.finish(success=True)
+        assert "make no further call" in before
+        assert "make no further call" not in after
         rows = {one.row.text: one.row for one in memory.lessons.list("principle")}
         stop, go_on = (
             rows["When look says state is closed, make no further call."],

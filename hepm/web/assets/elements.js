@@ -32,5 +32,7 @@ const asCount = (number) => (number === null ? NOT_KNOWN : counted.format(number
 const asPercent = (share) =>
   share === null ? NOT_KNOWN : `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;
 const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+/** A tool's name; that no further call was made is no tool. */
+const actOf = (tool) => (tool === "<END>" ? "stopping" : clipped(tool, 80));
 const shareOf = (part, all) => (all ? asPercent(part / all) : "–");
 const plural = (number, one, many = `${one}s`) => `${asCount(number)} ${number === 1 ? one : many}`;

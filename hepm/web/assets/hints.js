@@ -97,7 +97,7 @@ function hintRow(hint, latest) {
   const [end, how] = ENDED.get(hint.success) ?? [];
   const suggested = hint.tools.flatMap((tool, i) => [...(i ? [", "] : []), toolLink(tool, i ? "" : "first")]);
   const more = [];
-  if (hint.warned.length) more.push(`${suggested.length ? "; " : ""}warned of ${hint.warned.map((tool) => clipped(tool, 80)).join(", ")}`);
+  if (hint.warned.length) more.push(`${suggested.length ? "; " : ""}warned of ${hint.warned.map(actOf).join(", ")}`);
   if (hint.lessons) more.push(`${suggested.length || more.length ? "; " : ""}${plural(hint.lessons, "lesson")}`);
   return make(
     "li",

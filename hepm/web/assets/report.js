@@ -14,7 +14,7 @@ function side({ tool, worked, called, shown, step }, failed) {
   return make(
     "div",
     { class: failed ? "side mistake" : "side way" },
-    make("p", { dir: "auto" }, make("b", {}, tool === "<END>" ? "stopping" : clipped(tool, 80)), ` ${failed ? "failed" : "worked"} in ${asCount(count)} of ${asCount(called)}`),
+    make("p", { dir: "auto" }, make("b", {}, actOf(tool)), ` ${failed ? "failed" : "worked"} in ${asCount(count)} of ${asCount(called)}`),
     make("div", { class: "share" }, fill),
     runButtons(shown, step ? [make("p", { class: "step" }, step.before, make("b", {}, `${step.before ? "→ " : ""}${step.call}`))] : []),
   );
