@@ -28,10 +28,10 @@ from benchmarks.parts.worlds.pharmacy import PHARMACY
 from benchmarks.parts.worlds.rental import RENTAL
 from benchmarks.parts.worlds.shop import SHOP
 from benchmarks.parts.worlds.workflows import WORKFLOWS
-from benchmarks.parts.worlds.world import DONE, Progress, Task, World, follow
+from benchmarks.parts.worlds.world import Progress, Task, World, follow
 from hepm.memory.guard import SILENT, drawn
 from hepm.memory.sessions import HARMED_HOLDOUT
-from hepm.types import FailedWay, Suggestion, Suggestions
+from hepm.types import END, FailedWay, Suggestion, Suggestions
 
 WORLDS = (SHOP, WORKFLOWS, OFFICE, RENTAL, CLAIMS, INCIDENT, FLEET, PAYROLL, PHARMACY, LIBRARY)
 KNOWS_ALL = Agent("knows all", skill=1.0)
@@ -146,7 +146,7 @@ def test_no_call_repairs_a_fatal_mistake(world: World) -> None:
             if progress.step.habit not in progress.right:
                 progress.call(progress.step.habit)
                 follow(progress)
-                assert progress.right == {DONE}
+                assert progress.right == {END}
                 assert not progress.success
 
 
