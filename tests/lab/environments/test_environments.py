@@ -133,7 +133,7 @@ def test_a_hidden_function_gives_neither_its_test_value_nor_a_second_chance() ->
     assert episode.reward() == 0
 
 
-NEEDS_MORE = "-user$|-files$|_full-|^acebench|^toolsandbox|^userrl|^tau-bench"
+NEEDS_MORE = "-user$|-files$|-played$|^recorded$|_full-|^acebench|^toolsandbox|^userrl|^tau-bench"
 """What needs a model, much time, files, or a checkout."""
 
 
