@@ -60,9 +60,8 @@ def learn(
     ends_at = {place: spread(ends_at[place], MOST_DECISIONS) for place in places}
     for place, ends in ends_at.items():
         places[place] = places[place].with_ends(ends, [run_number[end.run.id] for end in ends], numbers)
-    ceiling = back_up(rows_at, places, requests.family_R, base)
-    for place, ends in ends_at.items():
         judge_ends(ends, places[place], requests.family_R, base)
+    ceiling = back_up(rows_at, places, requests.family_R, base)
     evidence = Learned(
         places,
         requests,

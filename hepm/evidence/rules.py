@@ -286,13 +286,12 @@ def rules_of(runs: Sequence[LabelledRun], numbers: FactNumbers) -> Iterator[Tool
     for place, environment in sorted(decisions_at):
         turns = decisions_at[place, environment]
         calls = [turn for turn in turns if turn.tools != (END,)]
-        # Which call is right is asked of those that went on. Who waits for the user stops, too: whether to do so is
-        # asked of calls that no message came before.
-        unasked = [turn for turn in turns if not turn.flags & USER_SPOKE]
-        asked_about = [(calls, False), (unasked, True)] if len(turns) > len(calls) else [(calls, False)]
-        for decisions, stops in asked_about if calls else []:
+        # Calls are compared with calls alone. Who waits for the user stops, too: so stopping is compared with calls
+        # that no message came before.
+        unasked = [turn for turn in turns if calls and not turn.flags & USER_SPOKE]
+        for decisions, found in ((calls, _AtPlace.rules), (unasked, _AtPlace.stops)):
             rows = spread(decisions, MOST_DECISIONS)
-            for rule in _AtPlace(place, rows, numbers, common).rules(stops=stops):
+            for rule in found(_AtPlace(place, rows, numbers, common)) if rows else ():
                 yield rule._replace(part=len(rows) / len(decisions))
 
 
@@ -340,15 +339,12 @@ class _AtPlace:
         rare = {tool for tool, times in worked.items() if times < RARE * worked.total()}
         self._soon = [set(called_soon(row, rare.__contains__)) for row in self.rows]
 
-    def rules(self, *, stops: bool = False) -> Iterator[ToolRule]:
-        """Advice for each tool that worked, then warnings of those that failed and no advice is against.
+    def stops(self) -> Iterator[ToolRule]:
+        """When to make no further call, and when not to."""
+        yield from filter(None, (self._advice(END), self._warning(END)))
 
-        Args:
-            stops: Ask when to stop, and when not to, in place of this.
-        """
-        if stops:
-            yield from filter(None, (self._advice(END), self._warning(END)))
-            return
+    def rules(self) -> Iterator[ToolRule]:
+        """Advice for each tool that worked, then warnings of those that failed and no advice is against."""
         tried = Counter(chain.from_iterable(row.tools for row in self.rows))
         against = set[ToolName]()
         advised: dict[Conditions, set[str]] = {}

@@ -191,7 +191,7 @@ def test_an_agent_is_not_told_that_it_is_done_beside_a_lesson_that_asks_for_more
 
 
 def cases(count: int) -> Iterator[Trajectory]:
-    """Open cases are lost where runs stop, and won by one of two calls that nothing known tells apart."""
+    """Open cases are lost where runs stop, and won by one of two calls; nothing known separates these."""
     for n in range(count):
         state, tool, won = ("open", *((["pay", "send"][n % 4 // 2], True), ("", False))[n % 2])
         if n % 3 == 0:

@@ -330,7 +330,7 @@ def span_reader(name: str, recognises: Callable[[Document], bool], add: Callable
     """A reader of a format whose records are spans, or hold some, which `add` puts into a `Spans`."""
 
     def read(document: Document) -> Items:
-        # All are collected first: the spans of a trace come in any order, over several lines.
+        """All spans are collected first: those of a trace come in any order, over several lines."""
         spans = Spans(document.options)
         yield from document.take(partial(add, spans))
         runs = list(spans.runs(document))

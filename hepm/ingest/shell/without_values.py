@@ -1,7 +1,7 @@
 """Commands without what one user or run alone knows: values of assignments, keys, passwords, headers.
 
-What runs of one user did is told to others. So each value that may be secret becomes a name in angle brackets, and the
-rest of the command stays as it ran: "SSHPASS=<value> sshpass -e ssh build@host", "wandb login <key>".
+Others read what runs of one user did. So each value that may be secret becomes a name in angle brackets, and the rest
+of the command stays as it ran: "SSHPASS=<value> sshpass -e ssh build@host", "wandb login <key>".
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _TABLE: Final = r"""
 """  # noqa: E501
 _LINES: Final = _TABLE.replace("WORD", _WORD).replace("SECRET", _SECRET).strip().splitlines()
 _RULES: Final = [
-    (re.compile(found, re.IGNORECASE), told) for found, _, told in (line.partition(" => ") for line in _LINES)
+    (re.compile(found, re.IGNORECASE), replacement)
+    for found, _, replacement in (line.partition(" => ") for line in _LINES)
 ]
 
 _PIECE: Final = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<!<)[a-z0-9]{8,}")
@@ -45,9 +46,9 @@ _ID: Final = re.compile(r"(?i)\d{9,}|(?=\w*\d)[0-9a-f-]{16,}|\w*[bcdfghjklmnpqrs
 
 def without_values(command: str) -> str:
     """The command with each value that may be one user's own as "<value>" or "<key>"; all else stays as it is."""
-    for pattern, told in _RULES:
+    for pattern, replacement in _RULES:
         for _ in range(9):  # values of one kind
-            command, count = pattern.subn(told, command)
+            command, count = pattern.subn(replacement, command)
             if not count:
                 break
     return _PIECE.sub(lambda piece: "<key>" if is_random(piece[0]) else piece[0], command)

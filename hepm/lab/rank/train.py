@@ -223,7 +223,7 @@ class _Examples:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
         drawn = rng.permutation(self._learned)[:MOST_CALLS]
-        size = max(self._options.batch, len(drawn) // 64 + 1)  # at most so many batches, and a few more
+        size = max(self._options.batch, len(drawn) // 64 + 1)  # 64 batches, and a few more
         graphs = {group: self._graph(group, number) for group in range(1, GROUPS + 1)}
         parts = [(group, part) for group in graphs for part in _chunks(drawn[self._group_N[drawn] == group], size)]
         # Shuffled, as batches of one group come from one graph.
