@@ -38,8 +38,8 @@ NEAREST: Final = 2.0
 PRIOR: Final = 3.0
 """Decisions of the base rate that are added to what came of a tool, for its rank."""
 USUALLY: Final = 0.9
-"""Share of the runs that ended at a place, from which on these are compared closer; and of the successful runs with like
-requests that call the last tool, as many as which call another one, without which a run is not complete."""
+"""Share of the runs that ended at a place, from which on these are compared closer; and of the successful runs with
+like requests that call the last tool, as many as which call another one, without which a run is not complete."""
 KNOWN: Final = 0.5
 """How surely a request is known, from which on each run of its task is a case of its own."""
 MOST_COMPARED: Final = 64
