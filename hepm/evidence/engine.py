@@ -86,6 +86,7 @@ class Findings:
         counted: Of each tool, the decisions in that leaf.
         leaf: The number of that leaf, None where all decisions count; leaf_N: Which of the place are in it.
         asked: Whether the user has written since the last call.
+        case_R: The number of each run's case: to a new request, all runs of one task are one; None where each is one.
         place: All decisions at this place; `usual` is what the best call achieves there, 0 where that is not known.
         base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
@@ -114,11 +115,20 @@ class Findings:
     ceiling: float = 1.0
     leaf: int | None = None
     asked: bool = False
+    case_R: IndexArray | None = None
 
     @property
     def stopped(self) -> Counted:
         """The runs that ended in that leaf; none if the user wrote since."""
         return Counted(0, 0) if self.place is None or self.asked else self.place.ended(self.leaf)
+
+    @property
+    def stopped_in(self) -> int:
+        """The cases among the runs that ended in that leaf and failed; none if the user wrote since."""
+        if self.place is None or self.asked:
+            return 0
+        lost_X = self.place.end_run_E[self.place.ended_in(self.leaf) & ~self.place.end_won_E]
+        return len(lost_X) if self.case_R is None else len(np.unique(self.case_R[lost_X]))
 
     @property
     def went_on(self) -> Mapping[ToolName, Counted]:
@@ -340,9 +350,8 @@ class Learned:
             return Findings({}, {}, vote, *ranked, ended=self._of_like_requests(situation, place)[1])
         facts = situation.facts
         true_UF = place.answers(facts)
-        group_N = None
-        if self.chance.known(vote.likeness) < KNOWN:
-            group_N = self._cases(place)
+        is_new = self.chance.known(vote.likeness) < KNOWN
+        group_N = self._cases(place) if is_new else None
         forest_N, small_N = place.like(true_UF)
         asked, leaf = place.small.path(true_UF[-1])
         stops_in: int | None = leaf
@@ -377,6 +386,7 @@ class Learned:
             ended=ended,
             leaf=stops_in,
             asked=_user_spoke(facts),
+            case_R=self.requests.family_R if is_new else None,
             strange=next(unlike_all, ""),
             ceiling=self.ceiling,
         )

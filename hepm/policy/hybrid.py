@@ -56,7 +56,8 @@ PROMISING: Final = 0.5
 PLAUSIBLE: Final = 0.1
 """and its share of what worked: among runs of several kinds it may be what those of another kind do."""
 ELSEWHERE: Final = 0.5
-"""The chance of a way that worked for the nearest requests in other situations only, as a part of what it achieved."""
+"""The chance of a way that worked for the nearest requests in other situations only, as a part of what it achieved;
+and what that of a fork's way, times how likely the call is where the ways that fail are left out, must exceed."""
 BACKED: Final = 2.0
 """Effective decisions that worked, behind a tool that is named where the request is new,"""
 FITTING: Final = 0.6
@@ -104,6 +105,7 @@ SOME: Final = 0.125
 """Successes with another way, as a part of those with a tool, from which on it is no mere detour."""
 MOST_WARNINGS: Final = 3
 _NEVER: Final = 0.5  # decisions that worked, below which nothing is known to work
+_LEAST_LEFT: Final = 0.05  # keeps the chance beside tools to avoid, whose chances may sum to 1, finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,10 @@ def spoken(
     avoided = {way.tool for way in warned}
     # What stands out in like situations may be called again.
     again = situation.again - found.counted.keys()
-    # What worked in other situations only is no more likely than `ELSEWHERE`.
-    is_likely = likely > ELSEWHERE or likely >= floors.chance
-    if instead is not None and is_likely and instead.tool not in again and allows(instead.tool):
-        return Spoken({instead.tool: likely}, warned, instead, fork=True)
+    if instead is not None and instead.tool not in again and allows(instead.tool):
+        # What worked in other situations only is no more likely than `ELSEWHERE`.
+        if likely >= floors.chance or likely * _chance_beside(avoided, instead.tool, found) > ELSEWHERE:
+            return Spoken({instead.tool: likely}, warned, instead, fork=True)
     ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
     if ended_alike and not _goes_on(found, allows):
         return Spoken({}, warned, instead, silence="done")
@@ -257,7 +259,7 @@ def _goes_on(found: Findings, allows: Callable[[ToolName], bool]) -> bool:
 def _better_than_stopping(found: Findings, allows: Callable[[ToolName], bool]) -> ToolName:
     """The call that surely achieved more under these conditions than runs that stopped; "" if there is none."""
     stopped = found.stopped
-    if stopped.failed < FEWEST_COUNTED or _works_at_times(stopped):
+    if found.stopped_in < FEWEST_COUNTED or _works_at_times(stopped):
         return ""
     most = bounds(stopped.won, stopped.tried, found.base)[1]
     lows: list[tuple[float, ToolName]] = []
@@ -385,6 +387,12 @@ def _is_worse(way: Way, best: Way | None, found: Findings) -> bool:
     if way.failed < FEWEST_FAILED or counted.failed < FEWEST_COUNTED or way.bounds[1] >= best.bounds[0]:
         return False
     return way.tried >= best.tried or not _works_at_times(counted)
+
+
+def _chance_beside(avoided: Set[ToolName], tool: ToolName, found: Findings) -> float:
+    """The chance of a tool where those to avoid are left out: low where like runs rather made a third call."""
+    left = 1 - sum(found.chance.get(other, 0.0) for other in avoided)
+    return min(found.chance.get(tool, 0.0) / max(left, _LEAST_LEFT), 1.0)
 
 
 def _better(tool: ToolName, found: Findings, allows: Callable[[ToolName], bool]) -> ToolName:

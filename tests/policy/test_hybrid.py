@@ -238,3 +238,23 @@ def test_a_better_call_that_the_agent_cannot_make_and_one_for_a_request_known_fo
     new = replace(found, vote=NearestVote({"mend": 1.0}, 0.5, 1.0))
     assert spoken(new, situation, Chance(sure=0.9), Floors()).silence == "differ"
     assert [*spoken(new, situation, Chance(), Floors(), allows=lambda tool: tool != "swap").named] == ["mend"]
+
+
+@pytest.mark.parametrize(("notify", "named"), [(0.05, ["refund"]), (0.6, [])])
+def test_what_works_beside_a_mistake_is_not_named_where_like_runs_rather_made_a_third_call(
+    notify: float, named: list[str]
+) -> None:
+    found = Findings(
+        ways={"refund": Way("refund", 7.0, 1.0, 7.0, 0.5), "cancel": Way("cancel", 0.0, 8.0, 0.0, 0.5)},
+        share={"refund": 0.7, "notify": 0.3},
+        vote=NearestVote({}, 0.5, 0.5),
+        rank={"notify": 1.0, "refund": 0.6, "cancel": 0.1},
+        chance={"notify": notify, "refund": 0.65 - notify, "cancel": 0.2},
+        conditions=(FactTest("get_order", "status=lost", 0.5),),
+        counted={"refund": Counted(8, 7, 7.0), "cancel": Counted(8, 0), "notify": Counted(3, 3, 3.0)},
+        base=0.5,
+    )
+    situation = Situation.of(("get_order",), ("get_order",), StateSummary())
+    said = spoken(found, situation, Chance(), Floors())
+    assert [*said.named] == named
+    assert [way.tool for way in said.warned] == ["cancel"] and said.instead is not None

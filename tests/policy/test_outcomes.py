@@ -20,7 +20,7 @@ from hepm.memory.guard import SILENT, at_level
 from hepm.memory.messages import as_messages
 from hepm.policy import Hybrid, Query, floors_of
 from hepm.policy.hybrid import AGREED
-from hepm.types import DONE_HINT
+from hepm.types import DONE_HINT, END
 from tests.evidence.remembered import filled, told
 from tests.runs import messages_after, trajectory
 
@@ -216,6 +216,21 @@ def test_an_agent_is_warned_of_stopping_where_runs_that_stopped_failed_and_not_w
     assert lost.issuperset(found["open"].warnings[0].failed_runs)
     assert not without_hints(found["open"].prompt())
     assert not found["closed"].warnings
+
+
+@pytest.mark.parametrize("tasks", [1, 8])
+def test_an_agent_with_a_new_request_is_not_warned_of_stopping_by_runs_of_a_single_task(
+    tmp_path: Path, tasks: int
+) -> None:
+    runs: list[Trajectory] = []
+    for n in range(8):
+        goal, looked = request(n % tasks, "see to it"), ("look", {"state": "open"})
+        runs.append(told(f"stopped {n}", looked, success=False, goal=goal, last="That is all."))
+        runs.append(told(f"went on {n}", looked, (("pay", "send")[n % 2], "done"), goal=request(20 + n, "see to it")))
+    messages = messages_after("round, flat and dry: see to them", ("look", json.dumps({"state": "open"})))
+    with filled(tmp_path, runs) as memory:
+        warned = memory.suggest(messages=messages, speak="sure").warnings
+    assert [way.tool for way in warned] == [END] * (tasks > 1)
 
 
 def test_after_a_result_that_has_nothing_of_the_known_ones_nothing_is_named(tmp_path: Path) -> None:
