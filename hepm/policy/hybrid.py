@@ -152,10 +152,10 @@ def spoken(
     avoided = {way.tool for way in warned}
     # What stands out in like situations may be called again.
     again = situation.again - found.counted.keys()
-    if instead is not None and instead.tool not in again and allows(instead.tool):
-        # What worked in other situations only is no more likely than `ELSEWHERE`.
-        if likely >= floors.chance or likely * _chance_beside(avoided, instead.tool, found) > ELSEWHERE:
-            return Spoken({instead.tool: likely}, warned, instead, fork=True)
+    # What worked in other situations only is no more likely than `ELSEWHERE`.
+    is_likely = likely >= floors.chance or likely * _chance_beside(avoided, instead, found) > ELSEWHERE
+    if instead is not None and is_likely and instead.tool not in again and allows(instead.tool):
+        return Spoken({instead.tool: likely}, warned, instead, fork=True)
     ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
     if ended_alike and not _goes_on(found, allows):
         return Spoken({}, warned, instead, silence="done")
@@ -389,10 +389,12 @@ def _is_worse(way: Way, best: Way | None, found: Findings) -> bool:
     return way.tried >= best.tried or not _works_at_times(counted)
 
 
-def _chance_beside(avoided: Set[ToolName], tool: ToolName, found: Findings) -> float:
-    """The chance of a tool where those to avoid are left out: low where like runs rather made a third call."""
-    left = 1 - sum(found.chance.get(other, 0.0) for other in avoided)
-    return min(found.chance.get(tool, 0.0) / max(left, _LEAST_LEFT), 1.0)
+def _chance_beside(avoided: Set[ToolName], way: Way | None, found: Findings) -> float:
+    """The chance of a way where those to avoid are left out: low where like runs rather made a third call."""
+    if way is None:
+        return 0.0
+    left = 1 - sum(found.chance.get(tool, 0.0) for tool in avoided)
+    return min(found.chance.get(way.tool, 0.0) / max(left, _LEAST_LEFT), 1.0)
 
 
 def _better(tool: ToolName, found: Findings, allows: Callable[[ToolName], bool]) -> ToolName:

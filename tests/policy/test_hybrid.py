@@ -257,4 +257,5 @@ def test_what_works_beside_a_mistake_is_not_named_where_like_runs_rather_made_a_
     situation = Situation.of(("get_order",), ("get_order",), StateSummary())
     said = spoken(found, situation, Chance(), Floors())
     assert [*said.named] == named
-    assert [way.tool for way in said.warned] == ["cancel"] and said.instead is not None
+    assert [way.tool for way in said.warned] == ["cancel"]
+    assert said.instead is not None
