@@ -86,7 +86,8 @@ class Findings:
         counted: Of each tool, the decisions in that leaf.
         leaf: The number of that leaf, None where all decisions count; leaf_N: Which of the place are in it.
         asked: Whether the user has written since the last call.
-        case_R: The number of each run's case: to a new request, all runs of one task are one; None where each is one.
+        is_new: Whether the request is not known: then all runs of one task are one case.
+        task_R: The number of each run's task.
         place: All decisions at this place; `usual` is what the best call achieves there, 0 where that is not known.
         base: Share of successful runs.
         came: Of the successful runs with like requests, the share that called the last tool, by that of all successful
@@ -115,7 +116,8 @@ class Findings:
     ceiling: float = 1.0
     leaf: int | None = None
     asked: bool = False
-    case_R: IndexArray | None = None
+    is_new: bool = False
+    task_R: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     @property
     def stopped(self) -> Counted:
@@ -124,11 +126,11 @@ class Findings:
 
     @property
     def stopped_in(self) -> int:
-        """The cases among the runs that ended in that leaf and failed; none if the user wrote since."""
-        if self.place is None or self.asked:
+        """The tasks of the runs that ended in that leaf and failed."""
+        if self.place is None:
             return 0
         lost_X = self.place.end_run_E[self.place.ended_in(self.leaf) & ~self.place.end_won_E]
-        return len(lost_X) if self.case_R is None else len(np.unique(self.case_R[lost_X]))
+        return len(np.unique(self.task_R[lost_X]))
 
     @property
     def went_on(self) -> Mapping[ToolName, Counted]:
@@ -386,7 +388,8 @@ class Learned:
             ended=ended,
             leaf=stops_in,
             asked=_user_spoke(facts),
-            case_R=self.requests.family_R if is_new else None,
+            is_new=is_new,
+            task_R=self.requests.family_R,
             strange=next(unlike_all, ""),
             ceiling=self.ceiling,
         )

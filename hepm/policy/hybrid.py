@@ -54,7 +54,8 @@ OUTSTANDING: Final = 0.55
 PROMISING: Final = 0.5
 """if the lower bound of what it achieves is this much,"""
 PLAUSIBLE: Final = 0.1
-"""and its share of what worked: among runs of several kinds it may be what those of another kind do."""
+"""and its share of what worked: among runs of several kinds it may be what those of another kind do. So is
+stopping where such a share of the successful runs with like requests ended, unless a result says otherwise."""
 ELSEWHERE: Final = 0.5
 """The chance of a way that worked for the nearest requests in other situations only, as a part of what it achieved;
 and what that of a fork's way, times how likely the call is where the ways that fail are left out, must exceed."""
@@ -98,6 +99,8 @@ PARTED: Final = 0.8
 """The floor of a chance where a fact of a result parts the decisions, `MOSTLY` this way worked,"""
 ACHIEVES: Final = 0.6
 """and the lower bound of what it achieves is this much."""
+FEWEST_STOPPED: Final = 3
+"""Tasks whose runs stopped and failed, by which an agent with a new request is warned of stopping."""
 SOMETIMES: Final = 0.15
 """Share of successful runs with a way that fewer runs take, from which on it is not warned of: it may be right where
 nothing known says so."""
@@ -259,7 +262,7 @@ def _goes_on(found: Findings, allows: Callable[[ToolName], bool]) -> bool:
 def _better_than_stopping(found: Findings, allows: Callable[[ToolName], bool]) -> ToolName:
     """The call that surely achieved more under these conditions than runs that stopped; "" if there is none."""
     stopped = found.stopped
-    if found.stopped_in < FEWEST_COUNTED or _works_at_times(stopped):
+    if stopped.failed < FEWEST_COUNTED or _works_at_times(stopped):
         return ""
     most = bounds(stopped.won, stopped.tried, found.base)[1]
     lows: list[tuple[float, ToolName]] = []
@@ -454,13 +457,13 @@ def _is_sure(tool: ToolName, found: Findings, chance: Chance) -> bool:
 
 
 def _is_parted(way: Way, found: Findings) -> bool:
-    """Whether a fact of a result parts the decisions at a place, and this way clearly is the one here.
+    """Whether a fact of a result parts the decisions at a place, and this way clearly is the one here."""
+    return _parted_by_result(found) and found.share.get(way.tool, 0.0) >= MOSTLY and way.bounds[0] >= ACHIEVES
 
-    Words of a request are no such fact: those of a new one may be chance.
-    """
-    if not found.conditions or found.conditions[-1].source.startswith("<"):
-        return False
-    return found.share.get(way.tool, 0.0) >= MOSTLY and way.bounds[0] >= ACHIEVES
+
+def _parted_by_result(found: Findings) -> bool:
+    """Whether the last condition here is about a result. Words of a new request may be chance."""
+    return bool(found.conditions) and not found.conditions[-1].source.startswith("<")
 
 
 def _may_hide_a_branch(way: Way, share: float, place: PlaceEvidence | None) -> bool:
@@ -611,6 +614,10 @@ def _stopping_fails(answer: _Answer) -> Iterator[FailedWay]:
     best = _better_than_stopping(found, answer.query.allows)
     # Of a request that is unlike all others, nothing is known.
     if not best or found.vote.likeness < NEAR_FROM:
+        return
+    # All runs of one task that stopped are one case; and a new request may be of those that end here.
+    may_end = found.ended.share >= PLAUSIBLE and not _parted_by_result(found)
+    if found.is_new and (found.stopped_in < FEWEST_STOPPED or may_end):
         return
     others = sum(way.won for way in found.went_on.values())
     runs = answer.evidence.runs_of(found, END, won=False)
