@@ -267,7 +267,7 @@ def _line_with_mark(listed: ListedLesson, id: str) -> str:
 
 def line_of(listed: ListedLesson) -> str:
     """Such as "Call get_order before process_return. (worked in 9 of 10 runs)", on one line of Markdown."""
-    support = listed.lesson.evidence or listed.lesson.origin
+    support = listed.lesson.support
     if listed.lesson.distilled_by == HAND:
         support = "by hand"
     evidence = "; ".join(filter(None, (support, listed.stored.row.retired)))

@@ -91,10 +91,14 @@ class Taught:
         return f"from {count_of(len(self.sources), 'run')}" if self.sources else ""
 
     @property
+    def support(self) -> str:
+        """Its evidence; where none was counted, how many runs it is from."""
+        return self.evidence or self.origin
+
+    @property
     def line(self) -> str:
         """When it holds, what it says, and why: "When …: before refund, call check_policy (worked in 9 of 10 runs)"."""
-        support = self.evidence or self.origin
-        return f"{self.in_own_words} ({support})" if support else self.in_own_words
+        return f"{self.in_own_words} ({self.support})" if self.support else self.in_own_words
 
     @property
     def in_own_words(self) -> str:

@@ -60,28 +60,26 @@ class LessonLine(NamedTuple):
     """A lesson as one sentence of a prompt.
 
     Attributes:
-        evidence: In a few words: "worked in 8 of 8 runs"; "" if none was counted.
+        support: In a few words: "worked in 8 of 8 runs", "from 3 runs"; "" for none.
         advice: The next tools it is for and against; none if it is about something else.
-        sure: How surely it is right, in [0, 1]: the order of a prompt.
     """
 
     lesson: Lesson
     text: str
-    evidence: str = ""
+    support: str = ""
     advice: Advice = Advice()
-    sure: float = _WRITTEN
 
     def bullet(self) -> str:
         """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (worked in 8 of 8 runs)'."""
-        evidence = f" ({self.evidence})" if self.evidence else ""
-        room = SENTENCE_TOKENS - estimate_tokens(f"- {evidence}")
+        support = f" ({self.support})" if self.support else ""
+        room = SENTENCE_TOKENS - estimate_tokens(f"- {support}")
         # Tokens are only estimated, so that the text is shortened until it fits.
         limit = 3 * room  # characters: hardly any token has more
         text = quoted(self.text, limit)
         while estimate_tokens(text) > room and limit > 1:
             limit -= max(limit // 8, 1)
             text = quoted(self.text, limit)
-        return f"- {text}{evidence}"
+        return f"- {text}{support}"
 
 
 @dataclass(frozen=True)
@@ -218,7 +216,7 @@ class Moment:
             if known is None or (line.advice.worse and not known.advice.worse):
                 by_meaning[meaning] = line
         kept: list[LessonLine] = []
-        for line in sorted(by_meaning.values(), key=lambda line: -line.sure):
+        for line in sorted(by_meaning.values(), key=lambda line: -_sureness(line.lesson)):
             if not _repeats(line, suggestions) and not any(_opposes(line.advice, other.advice) for other in kept):
                 kept.append(line)
         return kept
@@ -234,31 +232,26 @@ class Moment:
 
     def _line(self, lesson: Lesson) -> LessonLine:
         advice = self.advice_of(lesson)
-        # A lesson that nothing counts has only the number of its runs.
         text = lesson.in_own_words
-        evidence = lesson.origin
-        sure = _sureness(lesson)
-        if lesson.is_recipe:
+        support = lesson.support
+        if self.as_written and not lesson.is_recipe:
             text = lesson.sentence
-            evidence = lesson.evidence
-            sure = 1.0
-        elif self.as_written:
-            text = lesson.sentence
+            support = lesson.origin
             if isinstance(lesson, Experience):
                 # Where a line is too long, its end is cut: of the two, the situation may be. About 150 characters fit
                 # into `SENTENCE_TOKENS`.
                 room = max(150 - len(text), 30)
                 text = f"{plain(lesson.situation, room).rstrip('.')}: {text}"
-        elif lesson.tried:
-            evidence = lesson.evidence
+        elif lesson.tried and any(advice):
             # In the agent's own names of its tools.
-            if any(advice):
-                text = advice_sentence(lesson.conditions.when, advice)
-        return LessonLine(lesson, text, evidence, advice, sure)
+            text = advice_sentence(lesson.conditions.when, advice)
+        return LessonLine(lesson, text, support, advice)
 
 
 def _sureness(lesson: Lesson) -> float:
-    """How surely a lesson is right: the least share of the runs that bear it out (see `lower_bound`)."""
+    """How surely a lesson is right, in [0, 1]: the least share of the runs that bear it out (see `lower_bound`)."""
+    if lesson.is_recipe:  # it is about the error that was just met
+        return 1.0
     if not lesson.tried:
         return _WRITTEN
     failed = lesson.tried - lesson.worked
