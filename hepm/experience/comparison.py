@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import Conditions
 from hepm.experience.credit import credit, key_turns
-from hepm.experience.lessons import EXTRACTIVE, FORMER, Experience
+from hepm.experience.lessons import EXTRACTIVE, Experience
 from hepm.experience.transcript import (
     Move,
     Tools,
@@ -123,8 +123,7 @@ def lesson_of(contrast: RunDivergence, *, succeeded: bool) -> str:
 def says_nothing(row: LessonRow) -> bool:
     """Whether a lesson is stored, and never shown.
 
-    It names no tool to call or to avoid, runs what it fetches, or is of a kind that earlier versions counted, such as
-    those for one user.
+    It names no tool to call or to avoid, runs what it fetches, or was counted for one user.
     """
     text = str(row.properties.get("lesson", row.text))
     if runs_remote_code(text.replace(", then ", " | ")):
@@ -132,9 +131,7 @@ def says_nothing(row: LessonRow) -> bool:
     if row.properties.get("distilled_by") != EXTRACTIVE:
         return False
     facts = cast("tuple[str, ...]", row.properties.get("facts", ()))
-    if row.properties.get("only_user") or any(fact.startswith((USER, f"not {USER}")) for fact in facts):
-        return True
-    return any(triple.predicate in FORMER for triple in row.triples) or _NOTHING.search(text) is not None
+    return any(fact.startswith((USER, f"not {USER}")) for fact in facts) or _NOTHING.search(text) is not None
 
 
 class RunComparison(NamedTuple):

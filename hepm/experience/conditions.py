@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from hepm.evidence.decisions import CALLED, FactName
 from hepm.evidence.facts import FactTest
 from hepm.experience.transcript import place_in_words
 from hepm.graph.delta import Names
-from hepm.types import SAID, START, USER, Facts, ToolName
+from hepm.types import START, USER, Facts, ToolName
 
 _NAME: Final = r'"(?:[^"\\]|\\.)*"|(?!").+?'
 # 'not get_order: total > 200' and 'get_order: total > 0.0 above get_account: balance'; a name with blanks or colons is
@@ -145,17 +145,8 @@ class Conditions:
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Conditions:
         """What `record` gave."""
-        facts = read_facts(record["facts"], record["says"])
+        facts = tuple(map(FactCondition.read, record["facts"]))
         return cls(**{name: record[name] for name in _PLAIN_FIELDS}, facts=facts)
-
-
-def read_facts(records: Iterable[Any], says: Sequence[str]) -> tuple[FactCondition, ...]:
-    """The facts of a condition; earlier versions kept words of which the user `says` one apart."""
-    facts = list(map(FactCondition.read, records))
-    if says:
-        weights = tuple((f"~{word}", 1.0) for word in says)
-        facts.insert(0, FactCondition(FactTest(SAID, "~", _PRESENT, weights=weights)))
-    return tuple(facts)
 
 
 def allows(environments: Collection[str], environment: str) -> bool:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Self
 from hepm.errors import InputError
 from hepm.evidence.rules import FAILED
 from hepm.experience.comparison import says_nothing
-from hepm.experience.conditions import Conditions, read_facts
+from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, Principle, listed_lessons, read_lesson
 from hepm.experience.principles import let_down
@@ -40,9 +40,9 @@ _BEGIN: Final = re.compile(
 )
 # At the end of a line: <!-- p-0123abcd 4f5e6d7c {"after": ["get_order"], "call": ["refund"]} -->.
 _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}))? -->\s*$")
-# "(worked in 12 of 12 runs; …)", "(9 of 10 runs)" as older versions wrote, "(from 3 runs)", "(by hand)", "(pending)".
+# "(worked in 12 of 12 runs; …)", "(from 3 runs)", "(by hand)", "(pending)".
 _EVIDENCE: Final = re.compile(
-    r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
+    r"\s*\((?:(?:worked|failed) in [\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
 
 
@@ -148,7 +148,7 @@ class Claim(NamedTuple):
         """What `text` gave; None if an editor damaged it."""
         try:
             read: defaultdict[str, list[str]] = defaultdict(list, json.loads(text))
-            facts = read_facts(read["if"], read["says"])
+            facts = tuple(map(FactCondition.read, read["if"]))
             conditions = Conditions(tuple(read["in"]), after=tuple(read["after"]), facts=facts)
             claim = cls(conditions, tuple(read["call"]), tuple(read["not"]))
             _ = hash(claim)  # a TypeError where a name is none

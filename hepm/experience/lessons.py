@@ -30,9 +30,6 @@ HAND: Final = "hand"
 SOLVED_BY: Final = "solved_by"
 """Predicate of recipes: (pytest: connection refused, solved_by, make db)."""
 
-FORMER: Final = frozenset(("comes_from", "fails", "replaced_by"))
-"""Predicates that earlier versions counted: (refund.amount, comes_from, get_order.total)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taught:

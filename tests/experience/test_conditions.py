@@ -86,13 +86,6 @@ def test_what_is_no_test_of_a_fact_is_refused(text: str) -> None:
         FactCondition.read(text)
 
 
-def test_words_of_the_user_that_earlier_versions_kept_apart_are_a_condition_of_which_any_is_enough() -> None:
-    read = Conditions.read(Conditions().record | {"says": ("cancel", "stop")})
-    assert read.when == 'when the user says words such as "cancel", "stop"'
-    assert read.holds(KNOWN, [])
-    assert not read.holds({SAID: {"~refund": 1.0}}, [])
-
-
 def test_a_lesson_keeps_its_condition_in_its_record_and_in_a_file() -> None:
     row = rule(CANCELLATION).row()
     assert Principle.of(from_record(to_record(row))) == rule(CANCELLATION)

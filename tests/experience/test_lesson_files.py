@@ -15,7 +15,7 @@ from hepm.evidence.rules import FAILED
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.counted import advising
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lesson_files import SECTION_END, Claim, LessonFile, edit_lesson, lessons_for_file
+from hepm.experience.lesson_files import SECTION_END, LessonFile, edit_lesson, lessons_for_file
 from hepm.experience.lessons import HAND, Notes, Principle, PrincipleKind
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
@@ -219,10 +219,3 @@ def test_a_hostile_lesson_is_one_plain_bounded_line_of_a_file(bank: LessonBank) 
     assert all(character.isprintable() or character == "\n" for character in text)
     assert "\ufe0f" not in text
     assert max(map(len, text.splitlines())) < 3_000
-
-
-def test_words_that_earlier_versions_wrote_of_the_user_are_facts_of_a_claim() -> None:
-    former = Claim.read('{"after": ["look"], "says": ["cancel", "stop"], "call": ["drop"]}')
-    (fact,) = former.conditions.facts
-    assert fact.test.holds({"<SAID>": {"~stop": 1.0}})
-    assert not fact.test.holds({"<SAID>": {"~send": 1.0}})

@@ -166,19 +166,3 @@ def test_who_merges_a_file_approves_the_pending_lessons_whose_whole_words_stand_
 def test_a_pending_lesson_is_about_no_place(memory: Memory) -> None:
     memory.lessons.change(LessonChange(put=[principle(EVIL).row()], imported=True))
     assert memory.principles.about(Moment(["get_order"])) == []
-
-
-def test_where_arguments_come_from_is_told_only_in_the_words_of_a_person(memory: Memory) -> None:
-    counted = Principle(
-        "guiding",
-        "Pass the result of get_order to refund as `order`.",
-        triples=(Triple("refund.order", "comes_from", "get_order"),),
-        sources=(Source("elsewhere"),),
-        tools=("refund", "get_order"),
-    ).row()
-    memory.store.lessons.carry([counted], namespace="default")
-    assert "Pass the result" not in told(memory)
-    words = "Pass the order that get_order found to refund, without its prefix."
-    [stored] = memory.lessons.list("principle")
-    edit_lesson(memory.lessons, stored, words, namespace="default")
-    assert words in memory.prompt([{"role": "user", "content": words}]).text
