@@ -31,7 +31,7 @@ from hepm.graph.lessons.rows import LessonRow, Source
 from hepm.ingest.call_errors import went_wrong
 from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.transitions import agent_state
-from hepm.types import USER, StateSummary, ToolName, Trajectory
+from hepm.types import USER, StateSummary, Trajectory
 
 # Of a turn with parallel calls the tools as a set: their order means nothing.
 ToolSequence: TypeAlias = Sequence[Tools]
@@ -89,17 +89,16 @@ def contrast_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDiverge
     Of several ways, the first is one with tool against tool, then one where either run ends, then the most frequent.
     """
     times = Counter(divergences_of(run, others))
-
-    def rank(way: RunDivergence) -> tuple[bool, bool, int, list[ToolName], list[ToolName]]:
-        opposes = bool(way.theirs and way.own)
-        return not opposes, not (way.ended or opposes), -times[way], sorted(way.theirs), sorted(way.own)
-
-    return min(times, key=rank, default=None)
+    return min(
+        times,
+        key=lambda way: (not (way.theirs and way.own), not way.ended, -times[way], sorted(way.theirs), sorted(way.own)),
+        default=None,
+    )
 
 
 def _failed(move: Move) -> bool:
     """Whether all calls of a turn went wrong."""
-    return bool(move.calls) and all(map(went_wrong, move.calls))
+    return all(map(went_wrong, move.calls))
 
 
 def lesson_of(contrast: RunDivergence, *, succeeded: bool) -> str:

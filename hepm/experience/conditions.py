@@ -1,4 +1,4 @@
-"""When a lesson holds: the kind of request, facts that decide, what was called before, and for whom.
+"""When a lesson holds: the kind of request, facts that decide, and what was called before.
 
 A lesson is shown where its condition holds, and counted there alone. A condition can be asked of what is known at any
 moment of a run, and reads as a few words: 'when get_order says status is shipped'.
@@ -16,7 +16,7 @@ from hepm.evidence.decisions import CALLED, FactName
 from hepm.evidence.facts import FactTest
 from hepm.experience.transcript import place_in_words
 from hepm.graph.delta import Names
-from hepm.types import START, USER, Facts, ToolName
+from hepm.types import START, Facts, ToolName
 
 _NAME: Final = r'"(?:[^"\\]|\\.)*"|(?!").+?'
 # 'not get_order: total > 200' and 'get_order: total > 0.0 above get_account: balance'; a name with blanks or colons is
@@ -39,11 +39,9 @@ class FactCondition(NamedTuple):
     true: bool = True
 
     def holds(self, known: Facts) -> bool:
-        """Whether it is met; what is denied must be known: a number, who the user is, what a called tool returned."""
+        """Whether it is met; what is denied must be known: a number, what a called tool returned."""
         if self.true:
             return self.test.holds(known)
-        if self.test.source == USER and USER not in known:
-            return False
         for name in self.test.names:
             if name.source != CALLED and not name.presence and name.fact not in known.get(name.source, {}):
                 return False
@@ -101,7 +99,7 @@ class Conditions:
         first_turn, last_turn: The agent's turns it is about, from 1; 0 for all. They only say where it comes from.
         preconditions: In the words of a model or a person, which nothing checks.
         after: Tools of the turn before; START where none was called.
-        facts: What must be known of results, of the user's words, of earlier calls and of who the user is; all of it.
+        facts: What must be known of results, of the user's words and of earlier calls; all of it.
     """
 
     environments: tuple[str, ...] = ()

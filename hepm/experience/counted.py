@@ -48,10 +48,11 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     # Before the runs are read: what comes while they are counted is counted next time.
     labelled = bank.store.totals(namespace=namespace).labelled
     rules = live_evidence(bank.mirror.namespace(namespace)).rules(anew=anew)
-    known, taught, stale = _count(bank, rules, namespace)
-    bank.change(LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED)), namespace=namespace)
+    _, taught, stale = _count(bank, rules, namespace)
+    change = LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED))
+    changed = bank.change(change, namespace=namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
-    return DistillReport(runs=labelled, new=len(taught.keys() - known), retired=len(stale))
+    return DistillReport(runs=labelled, new=len(changed.new), retired=len(stale))
 
 
 def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namespace: str) -> Iterator[StoredLesson]:

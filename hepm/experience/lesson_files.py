@@ -322,12 +322,12 @@ def edit_lesson(bank: LessonBank, stored: StoredLesson, text: str, *, namespace:
         when = Conditions(environments=when.environments)
     tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)
-    if isinstance(lesson, Experience):
-        new = replace(lesson, lesson=words)
+    kept = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
+    new = replace(lesson, triples=tuple(kept), tools=tools, conditions=when, distilled_by=HAND)
+    if isinstance(new, Experience):
+        edited = replace(new, lesson=words).row()
     else:
-        kept = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
-        new = replace(lesson, text=words, triples=tuple(kept))
-    edited = replace(new, tools=tools, conditions=when, distilled_by=HAND).row()
+        edited = replace(new, text=words).row()
     if edited.id != row.id:
         # The new one has the uses of the former one, and its words may be those of a retired one.
         put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses)
