@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
 from hepm.evidence.decisions import CALLED, FactName
@@ -29,7 +29,6 @@ _RECORD: Final = re.compile(
 _PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there, which counts 1
 IN_PROJECT: Final = "the project is "
 """How a precondition begins that is read: the lesson is about one project, "the project is webshop"."""
-_PLAIN_FIELDS: Final = ("environments", "first_turn", "last_turn", "preconditions", "after")
 
 
 class FactCondition(NamedTuple):
@@ -136,15 +135,16 @@ class Conditions:
     @property
     def record(self) -> dict[str, Any]:
         """Properties as stores keep them, with the words that describe it."""
-        kept = {name: getattr(self, name) for name in _PLAIN_FIELDS}
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
         kept["facts"] = tuple(fact.record for fact in self.facts)
         return {**kept, "says": (), "only_user": "", "condition": self.when}
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Conditions:
         """What `record` gave."""
-        facts = tuple(map(FactCondition.read, record["facts"]))
-        return cls(**{name: record[name] for name in _PLAIN_FIELDS}, facts=facts)
+        kept = {field.name: record[field.name] for field in fields(cls)}
+        kept["facts"] = tuple(map(FactCondition.read, kept["facts"]))
+        return cls(**kept)
 
 
 def allows(environments: Collection[str], environment: str) -> bool:

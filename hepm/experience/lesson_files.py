@@ -238,8 +238,9 @@ class LessonFile(NamedTuple):
         own = [line for line in self.lines if line.edited]
         # What a person deleted, and what they changed.
         skipped = {*self.ids, *(line.id for line in own)} - {line.id for line in self.lines if not line.edited}
-        of_id = {listed.lesson.id[:10]: listed for listed in lessons}  # p-01234567
-        written = {id: listed for id, listed in of_id.items() if id not in skipped}
+        written = {listed.lesson.id[:10]: listed for listed in lessons}  # p-01234567
+        for id in skipped & written.keys():
+            del written[id]
         summary = "None at present"
         if written:
             runs = set(chain.from_iterable(listed.lesson.run_ids for listed in written.values()))

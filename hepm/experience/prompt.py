@@ -139,9 +139,6 @@ class PromptOptions:
     model: Client | None = None
 
 
-OPTIONS_BY_DEFAULT: Final = PromptOptions()
-
-
 class TurnState(NamedTuple):
     """Where a run is at one turn.
 

@@ -379,9 +379,9 @@ class Memory(OpenedMemory):
             token: Name of the token that asks at a server: what another one's runs alone taught is not for it.
         """
         from hepm.experience.moment import Moment
-        from hepm.experience.prompt import OPTIONS_BY_DEFAULT, TurnState, recollect, render
+        from hepm.experience.prompt import PromptOptions, TurnState, recollect, render
 
-        options = options or OPTIONS_BY_DEFAULT
+        options = options or PromptOptions()
         if isinstance(messages, TurnState):
             now = messages
         else:

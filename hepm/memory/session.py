@@ -326,9 +326,9 @@ class Session:
 
     def _stated_notes(self) -> Prompt:
         """What a control reads: what its user stated."""
-        from hepm.experience.prompt import OPTIONS_BY_DEFAULT, Prompt, items_of, render
+        from hepm.experience.prompt import Prompt, PromptOptions, items_of, render
 
-        user, options = self._run.user, self._options.prompt or OPTIONS_BY_DEFAULT
+        user, options = self._run.user, self._options.prompt or PromptOptions()
         notes = None
         if user and options.notes:
             notes = self._ask(lambda: self._memory.preferences.notes(user, namespace=self._namespace))

@@ -11,7 +11,7 @@ import pytest
 
 from hepm import Memory
 from hepm.experience.lesson_files import LessonFile, approved_in, edit_lesson, lessons_for_file
-from hepm.experience.lessons import Principle
+from hepm.experience.lessons import Experience, Principle
 from hepm.experience.moment import Moment
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, PENDING, LessonRow, Source, Triple
@@ -49,7 +49,8 @@ def told(memory: Memory) -> str:
     texts = [memory.prompt(MESSAGES, options=options).text, memory.prompt(MESSAGES).text]
     texts += [found.principle.text for found in memory.principles.search(EVIL, floor=-1.0)]
     texts += [found.principle.text for found in memory.principles.at(["get_order"])]
-    texts += [found.experience.lesson for found in memory.experiences.search(EVIL, floor=-1.0)]
+    found = memory.lessons.search(EVIL, "experience", limit=9, floor=-1.0)
+    texts += [Experience.of(stored.row).lesson for stored, _ in found]
     for every in (False, True):
         texts += [lesson.line for lesson in lessons_for_file(memory.lessons, namespace="default", every=every).lessons]
     return "\n".join(texts)
