@@ -58,11 +58,11 @@ _FRAME_TOKENS: Final = estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END)
 
 
 class Item(NamedTuple):
-    """A line of a prompt under its header, with the ids of the lessons that it says, and of the runs behind them."""
+    """A line of a prompt under its header, with the id of the lesson that it says, and those of the runs behind it."""
 
     header: str
     line: str
-    lessons: Ids
+    lesson: str
     runs: Ids = ()
 
 
@@ -97,12 +97,12 @@ class Prompt:
     @property
     def lessons(self) -> Ids:
         """Ids of the lessons in it."""
-        return _distinct(item.lessons for item in (*self.notes, *self.items))
+        return tuple(dict.fromkeys(item.lesson for item in (*self.notes, *self.items)))
 
     @property
     def runs(self) -> Ids:
         """Ids of runs behind its lessons, the first hundred."""
-        return _distinct(item.runs for item in self.items)[:100]
+        return tuple(dict.fromkeys(chain.from_iterable(item.runs for item in self.items)))[:100]
 
     @property
     def text(self) -> str:
@@ -282,13 +282,13 @@ def wish_item(wish: str, notes: Notes, header: str = _RECALLED) -> Item:
     """A line of a user's notes, by default as one that matters now."""
     # What is stored was redacted when it came, but rules may have come since.
     words = default_redactor().text(wish.strip().removeprefix("- "))
-    return Item(header, f"- {quoted(words, ITEM_CHARS)}", (notes.id,))
+    return Item(header, f"- {quoted(words, ITEM_CHARS)}", notes.id)
 
 
 def lesson_item(line: LessonLine) -> Item:
     """A lesson in one sentence."""
     bullet = line._replace(text=default_redactor().text(line.text)).bullet()
-    return Item(_LESSONS, bullet, (line.lesson.id,), line.lesson.run_ids)
+    return Item(_LESSONS, bullet, line.lesson.id, line.lesson.run_ids)
 
 
 def _fitting(items: Iterable[Item], room: int, *, headers: bool = True) -> Iterator[Item]:
@@ -349,13 +349,8 @@ def render(
     # Lessons change less often than the lines that matter now.
     in_order = sorted(present, key=lambda item: item.header != _LESSONS)
     found = Prompt(stable, tuple(in_order), hint, suggestions=suggestions)
-    shown = found.lessons
-    named = _distinct(item.lessons for item in items)
-    return replace(found, left_out=tuple([id for id in named if id not in shown]))
-
-
-def _distinct(ids: Iterable[Iterable[str]]) -> Ids:
-    return tuple(dict.fromkeys(chain.from_iterable(ids)))
+    left_out = dict.fromkeys(item.lesson for item in items if item.lesson not in found.lessons)
+    return replace(found, left_out=tuple(left_out))
 
 
 def without_repeats(prompt: Prompt, shown: dict[str, str]) -> str:

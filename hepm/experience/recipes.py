@@ -140,10 +140,8 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
     worked = Counter(chain.from_iterable(seen.good.values()))
     failed = Counter(chain.from_iterable(seen.bad.values()))
     begun = Counter(next(iter(did), "") for did in seen.good.values())
-    decides = list(worked)
-    if seen.bad:
-        # What failed runs did as often does not decide.
-        decides = [text for text in worked if failed[text] * len(seen.good) < worked[text] * len(seen.bad)]
+    # What failed runs did as often does not decide.
+    decides = [text for text in worked if failed[text] * len(seen.good) < worked[text] * max(len(seen.bad), 1)]
     # Of what as many did, the one that most did first; the order of runs decides nothing.
     repair = min(decides, key=lambda text: (-worked[text], -begun[text], text), default="")
     # Successful runs that did the same after the error, at the least, and their share of those that met it.
