@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -27,7 +26,7 @@ from hepm.graph.delta import Names
 from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson, next_calls
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.text import CUT, count_of, in_markdown, quoted
-from hepm.types import END
+from hepm.types import END, Object
 
 # Agents read the file as it is: markers are comments of Markdown.
 SECTION_END: Final = "<!-- end of hepm lessons -->"
@@ -113,45 +112,47 @@ def lessons_for_file(
 # Write
 
 
-class Claim(NamedTuple):
-    """What a line says of the next tool, to be counted anew (see `hepm.report.check`)."""
+_CLAIMED: Final = ("in", "after", "if", "call", "not")
 
-    conditions: Conditions
+
+class Claim(NamedTuple):
+    """What a line says of the next tool, to be counted anew (see `hepm.report.check`); facts as stores keep them."""
+
+    environments: Names
+    after: Names
+    facts: Names
     better: Names
     worse: Names
 
     @classmethod
     def of(cls, row: LessonRow) -> Self | None:
         """Of a lesson; None if it makes none."""
-        conditions = Conditions.read(row.properties)
+        known: Object = {**row.properties}
         calls = list(next_calls(row.triples))
-        if not conditions.after or not calls:
+        if not known["after"] or not calls:
             return None
         better = tuple(call.tool for call in calls if call.advised)
-        return cls(conditions, better, tuple(call.tool for call in calls if not call.advised))
+        worse = tuple(call.tool for call in calls if not call.advised)
+        return cls(known["environments"], known["after"], known["facts"], better, worse)
+
+    @property
+    def conditions(self) -> Conditions:
+        """When it holds; ValueError where a fact is none."""
+        return Conditions(self.environments, after=self.after, facts=tuple(map(FactCondition.read, self.facts)))
 
     @property
     def text(self) -> str:
         """As JSON that ends no comment."""
-        values = {
-            "in": self.conditions.environments,
-            "after": self.conditions.after,
-            "if": [fact.record for fact in self.conditions.facts],
-            "call": self.better,
-            "not": self.worse,
-        }
-        text = json.dumps({key: value for key, value in values.items() if value}, ensure_ascii=False)
-        return text.replace(">", "\\u003e")
+        values = {name: value for name, value in zip(_CLAIMED, self, strict=True) if value}
+        return json.dumps(values, ensure_ascii=False).replace(">", "\\u003e")
 
     @classmethod
     def read(cls, text: str) -> Self | None:
         """What `text` gave; None if an editor damaged it."""
         try:
-            read: defaultdict[str, list[str]] = defaultdict(list, json.loads(text))
-            facts = tuple(map(FactCondition.read, read["if"]))
-            conditions = Conditions(tuple(read["in"]), after=tuple(read["after"]), facts=facts)
-            claim = cls(conditions, tuple(read["call"]), tuple(read["not"]))
-            _ = hash(claim)  # a TypeError where a name is none
+            values: Object = json.loads(text)
+            claim = cls(*[tuple(values.get(name, ())) for name in _CLAIMED])
+            _ = hash((claim, claim.conditions))  # a TypeError where a name is none
             return claim
         except (ValueError, TypeError, AttributeError):
             return None
