@@ -83,7 +83,7 @@ def _count(
     counted = chain(recipes, _as_recorded(next_tools(costly), bank, namespace))
     taught = {principle.id: principle.row() for principle in counted}
     known = {stored.row.id: stored for stored in bank.list("principle", namespace=namespace, retired=True)}
-    others = [known[id].row for id in known.keys() - taught]
+    others = [stored.row for id, stored in known.items() if id not in taught]
     found = [row for row in others if row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE]
     # An imported one is of runs that are not here: these runs say nothing of it.
     behind = list(chain.from_iterable(row.run_ids for row in found))

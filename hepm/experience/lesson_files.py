@@ -20,7 +20,7 @@ from hepm.evidence.rules import FAILED
 from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, Principle, listed_lessons, read_lesson
+from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, listed_lessons, read_lesson
 from hepm.experience.principles import let_down
 from hepm.graph.delta import Names
 from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson, next_calls
@@ -66,7 +66,7 @@ def _is_for_file(listed: ListedLesson) -> bool:
         return False
     if lesson.warns:
         # Who reads not to stop can go on.
-        stops = isinstance(lesson, Principle) and any(call.tool == END for call in next_calls(lesson.triples))
+        stops = any(call.tool == END for call in next_calls(lesson.triples))
         return stops or any(test.source != FAILED.source for test in tests)
     return not lesson.tried or 2 * lesson.worked > lesson.tried
 

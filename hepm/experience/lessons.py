@@ -283,10 +283,10 @@ class ListedLesson(NamedTuple):
     @property
     def line(self) -> str:
         """The sentence with its evidence, or with why it is held back."""
-        remarks = "; ".join(filter(None, (self.lesson.evidence, self.held_back)))
-        if not remarks:
+        remark = self.held_back or self.lesson.evidence
+        if not remark:
             return self.text
-        return f"{self.text} ({remarks})"
+        return f"{self.text} ({remark})"
 
     @property
     def labels(self) -> tuple[str, ...]:

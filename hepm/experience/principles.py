@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import Final, TypeAlias
 
 from hepm.errors import InputError
@@ -191,12 +191,9 @@ class Principles:
 
     def about(self, here: Moment, *, namespace: str = DEFAULT_NAMESPACE) -> list[Principle]:
         """The principles about the next tool at a moment, whether they hold or not."""
-        found: dict[str, Principle] = {}
-        for tool in here.after or (START,):
-            for name in here.names.spellings(tool):
-                for principle in self._said(name, here, namespace):
-                    found[principle.id] = principle
-        return list(found.values())
+        names = chain.from_iterable(map(here.names.spellings, here.after or (START,)))
+        found = chain.from_iterable(self._said(name, here, namespace) for name in names)
+        return list({principle.id: principle for principle in found}.values())
 
     def repairs(self, step: Step, here: Moment, *, namespace: str) -> Iterator[Principle]:
         """What helps after a call that failed: by the first of its errors that is known."""

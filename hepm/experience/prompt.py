@@ -244,9 +244,7 @@ def _block(items: Sequence[Item], hint: str = "") -> str:
     texts = [BLOCK_START, FRAME]
     for header, of_header in groupby(items, key=attrgetter("header")):
         texts += [header, *[item.line for item in of_header]]
-    if hint:
-        texts.append(hint)
-    return "\n".join([*texts, BLOCK_END])
+    return "\n".join(filter(None, (*texts, hint, BLOCK_END)))
 
 
 def render(
@@ -279,9 +277,9 @@ def render(
     present = _fitting([*recalled, *lessons], room - estimate_tokens(hint) - _FRAME_TOKENS)
     # Lessons change less often than the lines that matter now.
     in_order = sorted(present, key=lambda item: item.header != _LESSONS)
-    found = Prompt(stable, tuple(in_order), hint, suggestions=suggestions)
-    left_out = dict.fromkeys(item.lesson for item in items if item.lesson not in found.lessons)
-    return replace(found, left_out=tuple(left_out))
+    shown = {item.lesson for item in (*stable, *in_order)}
+    left_out = dict.fromkeys(item.lesson for item in items if item.lesson not in shown)
+    return Prompt(stable, tuple(in_order), hint, tuple(left_out), suggestions)
 
 
 def without_repeats(prompt: Prompt, shown: dict[str, str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice, product
+from itertools import chain, combinations, islice, product
 from typing import NamedTuple
 
 from hepm.experience.conditions import IN_PROJECT, Conditions
@@ -47,12 +47,11 @@ def steps_of_run(run: Trajectory) -> list[Step]:
     calls = [call for call in run.calls() if is_shell(call.name)]
     steps = [step_of(call, run.tags.get("project", "")) for call in calls]
     commands = [command_of(call.arguments) for call in calls]
-    for number, command in enumerate(commands):
-        names = fetched_files(command)
-        for later in range(number + 1, len(commands) if names else 0):
-            if runs_file(commands[later], names):
-                for unsafe in (number, later):
-                    steps[unsafe] = steps[unsafe]._replace(actions=())
+    fetched = list(map(fetched_files, commands))
+    for number, later in combinations(range(len(steps)), 2):
+        if fetched[number] and runs_file(commands[later], fetched[number]):
+            for unsafe in (number, later):
+                steps[unsafe] = steps[unsafe]._replace(actions=())
     return steps
 
 
