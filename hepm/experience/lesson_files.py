@@ -71,13 +71,6 @@ def _is_for_file(listed: ListedLesson) -> bool:
     return not lesson.tried or 2 * lesson.worked > lesson.tried
 
 
-class Chosen(NamedTuple):
-    """The lessons that a file gets, in its order, and how many others are left out."""
-
-    lessons: Sequence[ListedLesson]
-    left_out: int
-
-
 def lessons_for_file(
     bank: LessonBank,
     *,
@@ -85,8 +78,10 @@ def lessons_for_file(
     every: bool = False,
     pending: bool = False,
     principles: Iterable[StoredLesson] | None = None,
-) -> Chosen:
-    """The lessons to write: those that a prompt would show where they hold, and that one can act on.
+) -> tuple[list[ListedLesson], int]:
+    """The lessons to write, in their order, and how many others are left out.
+
+    They are those that a prompt would show where they hold, and that one can act on.
 
     Left out are lessons for one user alone, since a file is for all, those that let runs down, and counted ones that
     hold where a word is said, which their readers distrust, or that warn of a call without saying when, or what else
@@ -106,7 +101,7 @@ def lessons_for_file(
     kept = [one for one in listed_lessons(able) if every or _is_for_file(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.
     kept.sort(key=lambda one: (one.lesson.warns, in_markdown(one.text), one.lesson.id))
-    return Chosen(kept, len(able) - len(kept))
+    return kept, len(able) - len(kept)
 
 
 # Write
@@ -325,11 +320,9 @@ def edit_lesson(bank: LessonBank, stored: StoredLesson, text: str, *, namespace:
     tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)
     kept = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
-    new = replace(lesson, triples=tuple(kept), tools=tools, conditions=when, distilled_by=HAND)
-    if isinstance(new, Experience):
-        edited = replace(new, lesson=words).row()
-    else:
-        edited = replace(new, text=words).row()
+    sentence = "lesson" if isinstance(lesson, Experience) else "text"
+    new = replace(lesson, triples=tuple(kept), tools=tools, conditions=when, distilled_by=HAND, **{sentence: words})
+    edited = new.row()
     if edited.id != row.id:
         # The new one has the uses of the former one, and its words may be those of a retired one.
         put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses)

@@ -52,7 +52,7 @@ def told(memory: Memory) -> str:
     found = memory.lessons.search(EVIL, "experience", limit=9, floor=-1.0)
     texts += [Experience.of(stored.row).lesson for stored, _ in found]
     for every in (False, True):
-        texts += [lesson.line for lesson in lessons_for_file(memory.lessons, namespace="default", every=every).lessons]
+        texts += [lesson.line for lesson in lessons_for_file(memory.lessons, namespace="default", every=every)[0]]
     return "\n".join(texts)
 
 
@@ -153,8 +153,8 @@ def test_runs_that_did_not_teach_a_lesson_confirm_what_it_advises_and_no_word_mo
 def test_who_merges_a_file_approves_the_pending_lessons_whose_whole_words_stand_in_it(memory: Memory) -> None:
     texts = ("Call get_order first.", EVIL, "Long. " * 500)
     memory.lessons.change(LessonChange(put=[principle(text).row() for text in texts], imported=True))
-    chosen = lessons_for_file(memory.lessons, namespace="default", pending=True)
-    section = LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, namespace="default")
+    chosen, _ = lessons_for_file(memory.lessons, namespace="default", pending=True)
+    section = LessonFile.read("", "AGENTS.md").with_lessons(chosen, namespace="default")
     assert "call get_order first. (from 1 run; pending)" in section.casefold()
     merged = "\n".join(line for line in section.splitlines() if "wire_money" not in line)
     # The end of another line is no line.
