@@ -29,11 +29,6 @@ class Step(NamedTuple):
     actions: Sequence[Action]
     errors: Sequence[str]
 
-    @property
-    def failed(self) -> bool:
-        """Whether the call went wrong."""
-        return bool(self.errors) or any(action.failed for action in self.actions)
-
 
 def step_of(call: ToolCall, project: str = "") -> Step:
     """A call with what it does, and the errors in its result."""
@@ -81,12 +76,11 @@ def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     recipes: dict[str, Principle] = {}
     for where, runs_there in grouped.items():
         for recipe in islice(learn_recipes(runs_there, where), 200):  # the best supported ones
-            if recipe.id in recipes:
+            first = recipes.setdefault(recipe.id, recipe)
+            if first is not recipe:
                 # The condition on the project comes first.
                 conditions = replace(recipe.conditions, preconditions=recipe.conditions.preconditions[-1:])
-                recipes[recipe.id] = replace(recipes[recipe.id], conditions=conditions)
-            else:
-                recipes[recipe.id] = recipe
+                recipes[recipe.id] = replace(first, conditions=conditions)
     return list(recipes.values())
 
 
@@ -128,7 +122,8 @@ def _repair(steps: Sequence[Step]) -> Iterator[str]:
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
         others = [action for action in step.actions if action.program not in own]
         yield from (action.text for action in others if action.changes and not action.failed)
-        if len(others) < len(step.actions) and not step.failed:
+        failed_again = step.errors or any(action.failed for action in step.actions)
+        if len(others) < len(step.actions) and not failed_again:
             break
 
 
