@@ -122,13 +122,16 @@ def lesson_of(contrast: RunDivergence, *, succeeded: bool) -> str:
 def says_nothing(row: LessonRow) -> bool:
     """Whether a lesson is stored, and never shown.
 
-    It names no tool to call or to avoid, runs what it fetches, or was counted for one user.
+    It names no tool to call or to avoid, runs what it fetches, was counted for one user, or is from before the first
+    release, with words of the user beside its condition: counting finds it again.
     """
     text = str(row.properties.get("lesson", row.text))
     if runs_remote_code(text.replace(", then ", " | ")):
         return True
     if row.properties.get("distilled_by") != EXTRACTIVE:
         return False
+    if row.properties.get("says"):
+        return True
     facts = cast("tuple[str, ...]", row.properties.get("facts", ()))
     return any(fact.startswith((USER, f"not {USER}")) for fact in facts) or _NOTHING.search(text) is not None
 
