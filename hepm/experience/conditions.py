@@ -73,9 +73,7 @@ class FactCondition(NamedTuple):
         than = None
         if other:
             than = FactName(_unquoted(other), other_fact)
-        return cls(
-            FactTest(_unquoted(source), fact, _PRESENT if above is None else float(above), than=than), not denied
-        )
+        return cls(FactTest(_unquoted(source), fact, float(above or _PRESENT), than=than), not denied)
 
 
 def _quoted(source: str) -> str:

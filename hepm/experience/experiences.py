@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from hepm.errors import LlmError
 from hepm.experience.distilling import (
@@ -45,8 +45,7 @@ _TASK: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundExperience:
+class FoundExperience(NamedTuple):
     """An experience that applies, with its cosine."""
 
     experience: Experience

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
@@ -44,8 +44,7 @@ def let_down(uses: Uses) -> bool:
     return uses.uses >= FEWEST_USES and uses.score < PRUNED_BELOW
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPrinciple:
+class FoundPrinciple(NamedTuple):
     """A principle that applies; `similarity` is the cosine with the search text, None without one."""
 
     id: str
