@@ -58,10 +58,9 @@ def tools_of(step: Step) -> list[ToolName]:
 
 
 class _Met(NamedTuple):
-    """What the runs that met an error did next, by id; and their files and days since 1970."""
+    """What the runs that met an error did next, by success and id; and their files and days since 1970."""
 
-    good: dict[str, list[str]]
-    bad: dict[str, list[str]]
+    did: dict[bool, dict[str, list[str]]]
     days: set[tuple[str, float]]
 
 
@@ -90,7 +89,7 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = Conditions()) 
     A recipe says "pytest: connection refused → docker compose up -d db". `tried` are the labelled runs that did so
     after the error; its tool is a shell if several of its programs met the error.
     """
-    met: defaultdict[tuple[ToolName, str], _Met] = defaultdict(lambda: _Met({}, {}, set()))
+    met: defaultdict[tuple[ToolName, str], _Met] = defaultdict(lambda: _Met({True: {}, False: {}}, set()))
     for run in runs:
         success = run.outcome.graded().success
         if success is None:
@@ -102,8 +101,8 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = Conditions()) 
             for error, tool in product(step.errors, tools_of(step)):
                 seen = met[tool, error]
                 seen.days.add(day)
-                of_outcome = seen.good if success else seen.bad
-                of_outcome[run.id] = list(dict.fromkeys([*repair, *of_outcome.get(run.id, ())]))
+                did = seen.did[success]
+                did[run.id] = list(dict.fromkeys([*repair, *did.get(run.id, ())]))
     found = filter(None, (_recipe(*place, seen, where) for place, seen in met.items()))
     covered: defaultdict[str, set[str]] = defaultdict(set)  # runs by repair
     # The longest line says most; a program says more than the shell that runs it.
@@ -131,17 +130,18 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
     """What most successful runs did after an error; None if too few met it, or if they do not agree."""
     if len(seen.days) == 1 and ("", 0.0) not in seen.days:  # all of one file and day, which are known
         return None
-    worked = Counter(chain.from_iterable(seen.good.values()))
-    failed = Counter(chain.from_iterable(seen.bad.values()))
-    begun = Counter(next(iter(did), "") for did in seen.good.values())
+    good = seen.did[True]
+    bad = seen.did[False]
+    worked = Counter(chain.from_iterable(good.values()))
+    failed = Counter(chain.from_iterable(bad.values()))
+    begun = Counter(next(iter(did), "") for did in good.values())
     # What failed runs did as often does not decide.
-    decides = [text for text in worked if failed[text] * len(seen.good) < worked[text] * max(len(seen.bad), 1)]
+    decides = [text for text in worked if failed[text] * len(good) < worked[text] * max(len(bad), 1)]
     # Of what as many did, the one that most did first; the order of runs decides nothing.
     repair = min(decides, key=lambda text: (-worked[text], -begun[text], text), default="")
     # Successful runs that did the same after the error, at the least, and their share of those that met it.
-    if worked[repair] < max(3, 0.6 * len(seen.good)):
+    if worked[repair] < max(3, 0.6 * len(good)):
         return None
-    good = [run for run, did in seen.good.items() if repair in did]
     # Of "Bash pytest" the program.
     shown = error
     if tool not in SHELLS:
@@ -150,7 +150,7 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
         "guiding",
         f"{shown} → {repair}",
         triples=(Triple(f"{tool}: {error}", SOLVED_BY, repair),),
-        sources=sources_of(sorted(good)),
+        sources=sources_of(sorted(run for run, did in good.items() if repair in did)),
         tools=(tool,),
         conditions=replace(where, preconditions=(*where.preconditions, f"its result says {error}"), after=(tool,)),
         tried=worked[repair] + failed[repair],
