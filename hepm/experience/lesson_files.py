@@ -96,8 +96,13 @@ def lessons_for_file(
     if principles is None:
         principles = bank.list("principle", namespace=namespace, retired=True)
     states = ("", PENDING) if pending else ("",)
-    wanted = [stored for stored in principles if stored.row.retired in states and not says_nothing(stored.row)]
-    able = [stored for stored in wanted if known.told_to(stored, "")]  # a file is for all
+    able = [
+        stored
+        for stored in principles
+        if stored.row.retired in states
+        and not says_nothing(stored.row)
+        and known.told_to(stored, "")  # a file is for all
+    ]
     kept = [one for one in listed_lessons(able) if every or _is_for_file(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.
     kept.sort(key=lambda one: (one.lesson.warns, in_markdown(one.text), one.lesson.id))

@@ -182,8 +182,8 @@ class Principles:
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self.bank.mirror.namespace(namespace).marks, after, ())
         moment = Moment(after, names, history, state, environment=environment)
-        about = filter(moment.holds, self.about(moment, namespace=namespace))
-        agreed = [one for one in about if moment.agrees(one, Suggestions())]
+        about = self.about(moment, namespace=namespace)
+        agreed = [one for one in about if moment.holds(one) and moment.agrees(one, Suggestions())]
         known = self.bank.lessons(namespace)
         stored = map(known.get, [principle.id for principle in moment.best(agreed, k)])
         return list(map(FoundPrinciple.of, filter(None, stored)))
