@@ -113,11 +113,12 @@ def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
             continue
         worse = rule.worse[:3]  # tools that one sentence is against
         better = [rule.better] if rule.better else []
-        behind = chain(
-            *(rule.runs[tool].worked[:_SOURCES] for tool in better),
-            *(rule.runs[tool].failed[:_SOURCES] for tool in worse),
-        )
         counted = rule.runs[rule.better or worse[0]]
+        behind: list[str] = []
+        if better:
+            behind += counted.worked[:_SOURCES]
+        for tool in worse:
+            behind += rule.runs[tool].failed[:_SOURCES]
         # What the user says comes first; words that were in the same requests are left out.
         tests = sorted(rule.conditions, key=lambda condition: condition[0].source != SAID)
         facts = tuple([FactCondition(test._replace(others=()), true) for test, true in tests])

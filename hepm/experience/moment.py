@@ -259,8 +259,8 @@ class Moment:
         for line in map(self._line, found):
             # What is advised makes the condition: "call a" and "call a rather than b" are one, the latter says more.
             meaning = line.advice.better or line.text
-            known = by_meaning.get(meaning)
-            if known is None or (line.advice.worse and not known.advice.worse):
+            known = by_meaning.setdefault(meaning, line)
+            if line.advice.worse and not known.advice.worse:
                 by_meaning[meaning] = line
         kept: list[LessonLine] = []
         for line in sorted(by_meaning.values(), key=lambda line: -_sureness(line.lesson)):
