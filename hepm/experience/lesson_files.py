@@ -148,12 +148,12 @@ class Claim(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """What `text` gave; None if an editor damaged it."""
+        """What `text` gave; None if an editor damaged it, or if it claims more than this version reads."""
         try:
             values: Object = json.loads(text)
-            claim = cls(*[tuple(values.get(name, ())) for name in _CLAIMED])
+            claim = cls(*[tuple(values.pop(name, ())) for name in _CLAIMED])
             _ = hash((claim, claim.conditions))  # a TypeError where a name is none
-            return claim
+            return None if values else claim
         except (ValueError, TypeError, AttributeError):
             return None
 

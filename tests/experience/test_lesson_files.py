@@ -15,7 +15,7 @@ from hepm.evidence.rules import FAILED
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.counted import advising
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lesson_files import SECTION_END, LessonFile, edit_lesson, lessons_for_file
+from hepm.experience.lesson_files import SECTION_END, Claim, LessonFile, edit_lesson, lessons_for_file
 from hepm.experience.lessons import HAND, Notes, Principle, PrincipleKind
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
@@ -219,3 +219,9 @@ def test_a_hostile_lesson_is_one_plain_bounded_line_of_a_file(bank: LessonBank) 
     assert all(character.isprintable() or character == "\n" for character in text)
     assert "\ufe0f" not in text
     assert max(map(len, text.splitlines())) < 3_000
+
+
+def test_a_claim_with_more_than_this_version_reads_is_none() -> None:
+    assert Claim.read('{"after": ["look"], "call": ["drop"]}') is not None
+    for more in ('"says": ["cancel"]', '"until": 3'):
+        assert Claim.read(f'{{"after": ["look"], {more}, "call": ["drop"]}}') is None
