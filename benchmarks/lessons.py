@@ -42,7 +42,6 @@ from hepm.evals.metrics import Bootstrap, DivergencePoint, find_divergences, int
 from hepm.experience.comparison import compare_runs
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.moment import Moment
-from hepm.experience.prompt import TurnState
 from hepm.experience.transcript import Move, moves_of, situation_text
 from hepm.experience.zones import stage_of
 from hepm.ingest.prepare import shorten
@@ -297,7 +296,7 @@ def known_as(run: Trajectory, tasks: str) -> Trajectory:
 def named_at(
     memory: Memory, place: Place, event: Event, divergence: DivergencePoint | None, counted: set[ToolName]
 ) -> Named:
-    now = TurnState.after_turns(place.stored[event.run.id].turns[: event.turn])
+    now = Moment.after_turns(place.stored[event.run.id].turns[: event.turn])
     prompt = memory.prompt(now)
     alone = memory.suggest(now.after, history=now.history, state=now.state)
     known, here = memory.lessons.lessons("default"), Moment(now.after)

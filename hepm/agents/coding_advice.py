@@ -10,9 +10,8 @@ from typing import Final
 
 from hepm.agents.live_run import LiveRun
 from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle
-from hepm.experience.moment import Moment
+from hepm.experience.moment import Moment, repeated_failure
 from hepm.experience.principles import Principles
-from hepm.experience.prompt import repeated_failure
 from hepm.experience.recipes import step_of
 from hepm.ingest.call_errors import ERROR_CHARS
 from hepm.ingest.formats.turns import OpenCall

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias, cast
 
 from hepm.experience.conditions import Conditions
 from hepm.experience.credit import credit, key_turns
-from hepm.experience.lessons import EXTRACTIVE, FORMER, Experience
+from hepm.experience.lessons import EXTRACTIVE, Experience
 from hepm.experience.transcript import (
     Move,
     Tools,
@@ -31,7 +31,7 @@ from hepm.graph.lessons.rows import LessonRow, Source
 from hepm.ingest.call_errors import went_wrong
 from hepm.ingest.shell.remote_code import runs_remote_code
 from hepm.ingest.transitions import agent_state
-from hepm.types import USER, StateSummary, ToolName, Trajectory
+from hepm.types import USER, StateSummary, Trajectory
 
 # Of a turn with parallel calls the tools as a set: their order means nothing.
 ToolSequence: TypeAlias = Sequence[Tools]
@@ -89,17 +89,16 @@ def contrast_of(run: ToolSequence, others: Sequence[ToolSequence]) -> RunDiverge
     Of several ways, the first is one with tool against tool, then one where either run ends, then the most frequent.
     """
     times = Counter(divergences_of(run, others))
-
-    def rank(way: RunDivergence) -> tuple[bool, bool, int, list[ToolName], list[ToolName]]:
-        opposes = bool(way.theirs and way.own)
-        return not opposes, not (way.ended or opposes), -times[way], sorted(way.theirs), sorted(way.own)
-
-    return min(times, key=rank, default=None)
+    return min(
+        times,
+        key=lambda way: (not (way.theirs and way.own), not way.ended, -times[way], sorted(way.theirs), sorted(way.own)),
+        default=None,
+    )
 
 
 def _failed(move: Move) -> bool:
     """Whether all calls of a turn went wrong."""
-    return bool(move.calls) and all(map(went_wrong, move.calls))
+    return all(map(went_wrong, move.calls))
 
 
 def lesson_of(contrast: RunDivergence, *, succeeded: bool) -> str:
@@ -123,18 +122,18 @@ def lesson_of(contrast: RunDivergence, *, succeeded: bool) -> str:
 def says_nothing(row: LessonRow) -> bool:
     """Whether a lesson is stored, and never shown.
 
-    It names no tool to call or to avoid, runs what it fetches, or is of a kind that earlier versions counted, such as
-    those for one user.
+    It names no tool to call or to avoid, runs what it fetches, was counted for one user, or is from before the first
+    release, with words of the user beside its condition: counting finds it again.
     """
     text = str(row.properties.get("lesson", row.text))
     if runs_remote_code(text.replace(", then ", " | ")):
         return True
     if row.properties.get("distilled_by") != EXTRACTIVE:
         return False
-    facts = cast("tuple[str, ...]", row.properties.get("facts", ()))
-    if row.properties.get("only_user") or any(fact.startswith((USER, f"not {USER}")) for fact in facts):
+    if row.properties.get("says"):
         return True
-    return any(triple.predicate in FORMER for triple in row.triples) or _NOTHING.search(text) is not None
+    facts = cast("tuple[str, ...]", row.properties.get("facts", ()))
+    return any(fact.startswith((USER, f"not {USER}")) for fact in facts) or _NOTHING.search(text) is not None
 
 
 class RunComparison(NamedTuple):

@@ -1,4 +1,4 @@
-"""When a lesson holds: the kind of request, facts that decide, what was called before, and for whom.
+"""When a lesson holds: the kind of request, facts that decide, and what was called before.
 
 A lesson is shown where its condition holds, and counted there alone. A condition can be asked of what is known at any
 moment of a run, and reads as a few words: 'when get_order says status is shipped'.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
 from hepm.evidence.decisions import CALLED, FactName
 from hepm.evidence.facts import FactTest
 from hepm.experience.transcript import place_in_words
 from hepm.graph.delta import Names
-from hepm.types import SAID, START, USER, Facts, ToolName
+from hepm.types import START, Facts, ToolName
 
 _NAME: Final = r'"(?:[^"\\]|\\.)*"|(?!").+?'
 # 'not get_order: total > 200' and 'get_order: total > 0.0 above get_account: balance'; a name with blanks or colons is
@@ -29,7 +29,6 @@ _RECORD: Final = re.compile(
 _PRESENT: Final = 0.5  # what FactTest asks of a value or a word that is there, which counts 1
 IN_PROJECT: Final = "the project is "
 """How a precondition begins that is read: the lesson is about one project, "the project is webshop"."""
-_PLAIN_FIELDS: Final = ("environments", "first_turn", "last_turn", "preconditions", "after")
 
 
 class FactCondition(NamedTuple):
@@ -39,11 +38,9 @@ class FactCondition(NamedTuple):
     true: bool = True
 
     def holds(self, known: Facts) -> bool:
-        """Whether it is met; what is denied must be known: a number, who the user is, what a called tool returned."""
+        """Whether it is met; what is denied must be known: a number, what a called tool returned."""
         if self.true:
             return self.test.holds(known)
-        if self.test.source == USER and USER not in known:
-            return False
         for name in self.test.names:
             if name.source != CALLED and not name.presence and name.fact not in known.get(name.source, {}):
                 return False
@@ -76,9 +73,7 @@ class FactCondition(NamedTuple):
         than = None
         if other:
             than = FactName(_unquoted(other), other_fact)
-        return cls(
-            FactTest(_unquoted(source), fact, _PRESENT if above is None else float(above), than=than), not denied
-        )
+        return cls(FactTest(_unquoted(source), fact, float(above or _PRESENT), than=than), not denied)
 
 
 def _quoted(source: str) -> str:
@@ -101,7 +96,7 @@ class Conditions:
         first_turn, last_turn: The agent's turns it is about, from 1; 0 for all. They only say where it comes from.
         preconditions: In the words of a model or a person, which nothing checks.
         after: Tools of the turn before; START where none was called.
-        facts: What must be known of results, of the user's words, of earlier calls and of who the user is; all of it.
+        facts: What must be known of results, of the user's words and of earlier calls; all of it.
     """
 
     environments: tuple[str, ...] = ()
@@ -138,24 +133,16 @@ class Conditions:
     @property
     def record(self) -> dict[str, Any]:
         """Properties as stores keep them, with the words that describe it."""
-        kept = {name: getattr(self, name) for name in _PLAIN_FIELDS}
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
         kept["facts"] = tuple(fact.record for fact in self.facts)
         return {**kept, "says": (), "only_user": "", "condition": self.when}
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Conditions:
         """What `record` gave."""
-        facts = read_facts(record["facts"], record["says"])
-        return cls(**{name: record[name] for name in _PLAIN_FIELDS}, facts=facts)
-
-
-def read_facts(records: Iterable[Any], says: Sequence[str]) -> tuple[FactCondition, ...]:
-    """The facts of a condition; earlier versions kept words of which the user `says` one apart."""
-    facts = list(map(FactCondition.read, records))
-    if says:
-        weights = tuple((f"~{word}", 1.0) for word in says)
-        facts.insert(0, FactCondition(FactTest(SAID, "~", _PRESENT, weights=weights)))
-    return tuple(facts)
+        kept = {field.name: record[field.name] for field in fields(cls)}
+        kept["facts"] = tuple(map(FactCondition.read, kept["facts"]))
+        return cls(**kept)
 
 
 def allows(environments: Collection[str], environment: str) -> bool:

@@ -48,10 +48,11 @@ def learn_by_counting(bank: LessonBank, *, namespace: str = DEFAULT_NAMESPACE, a
     # Before the runs are read: what comes while they are counted is counted next time.
     labelled = bank.store.totals(namespace=namespace).labelled
     rules = live_evidence(bank.mirror.namespace(namespace)).rules(anew=anew)
-    known, taught, stale = _count(bank, rules, namespace)
-    bank.change(LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED)), namespace=namespace)
+    taught, stale = _count(bank, rules, namespace)
+    change = LessonChange(put=list(taught.values()), retire=dict.fromkeys(stale, OUTDATED))
+    changed = bank.change(change, namespace=namespace)
     bank.store.lessons.put_answers([Answer(_COUNTED, _COUNTED, "", str(labelled), "")], namespace=namespace)
-    return DistillReport(runs=labelled, new=len(taught.keys() - known), retired=len(stale))
+    return DistillReport(runs=labelled, new=len(changed.new), retired=len(stale))
 
 
 def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namespace: str) -> Iterator[StoredLesson]:
@@ -60,34 +61,31 @@ def principles_as_counted(bank: LessonBank, rules: Iterable[ToolRule], *, namesp
     Args:
         rules: As they are counted now.
     """
-    known, taught, stale = _count(bank, rules, namespace)
-    for id, stored in known.items():
-        row = taught.pop(id, stored.row)
+    taught, stale = _count(bank, rules, namespace)
+    for stored in bank.list("principle", namespace=namespace, retired=True):
+        row = taught.pop(stored.row.id, stored.row)
         # As a change of the store does, which revives what was outdated, and approves what counting finds, too.
-        if stored.row.retired in ("", PENDING, OUTDATED) and not row.is_retired and id not in stale:
+        if stored.row.retired in ("", PENDING, OUTDATED) and not row.is_retired and row.id not in stale:
             yield stored._replace(row=row)
     bank.lessons(namespace).note_teachers(list(taught.values()))
     for row in taught.values():
         yield StoredLesson(LAST_ROW, row, row.prior, None)
 
 
-def _count(
-    bank: LessonBank, rules: Iterable[ToolRule], namespace: str
-) -> tuple[dict[str, StoredLesson], dict[str, LessonRow], set[str]]:
-    """By id, the stored principles and what the runs teach; and of the former those that they no longer teach."""
+def _count(bank: LessonBank, rules: Iterable[ToolRule], namespace: str) -> tuple[dict[str, LessonRow], set[str]]:
+    """What the runs teach, by id; and ids of the live principles that they no longer teach."""
     # What is of one task alone is no lesson.
     of_all = [rule for rule in rules if not rule.family]
     costly = sorted(of_all, key=lambda rule: -rule.lost.number)[:200]  # those that lost most runs
     recipes = recipes_by_project(runs_to_count(bank, namespace))
     counted = chain(recipes, _as_recorded(next_tools(costly), bank, namespace))
     taught = {principle.id: principle.row() for principle in counted}
-    known = {stored.row.id: stored for stored in bank.list("principle", namespace=namespace, retired=True)}
-    others = [known[id].row for id in known.keys() - taught]
-    found = [row for row in others if row.live and not row.made_by and row.properties["distilled_by"] == EXTRACTIVE]
+    others = [stored.row for stored in bank.list("principle", namespace=namespace) if stored.row.id not in taught]
+    found = [row for row in others if not row.made_by and row.properties["distilled_by"] == EXTRACTIVE]
     # An imported one is of runs that are not here: these runs say nothing of it.
     behind = list(chain.from_iterable(row.run_ids for row in found))
     here = bank.store.find_known(behind, namespace=namespace).keys()
-    return known, taught, {row.id for row in found if not here.isdisjoint(row.run_ids)}
+    return taught, {row.id for row in found if not here.isdisjoint(row.run_ids)}
 
 
 def runs_to_count(bank: LessonBank, namespace: str) -> list[Trajectory]:
@@ -115,11 +113,12 @@ def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
             continue
         worse = rule.worse[:3]  # tools that one sentence is against
         better = [rule.better] if rule.better else []
-        behind = chain(
-            *(rule.runs[tool].worked[:_SOURCES] for tool in better),
-            *(rule.runs[tool].failed[:_SOURCES] for tool in worse),
-        )
         counted = rule.runs[rule.better or worse[0]]
+        behind: list[str] = []
+        if better:
+            behind += counted.worked[:_SOURCES]
+        for tool in worse:
+            behind += rule.runs[tool].failed[:_SOURCES]
         # What the user says comes first; words that were in the same requests are left out.
         tests = sorted(rule.conditions, key=lambda condition: condition[0].source != SAID)
         facts = tuple([FactCondition(test._replace(others=()), true) for test, true in tests])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hepm.errors import BudgetSpentError, LlmError
 from hepm.experience.comparison import RunComparison, compare_runs
@@ -71,15 +71,11 @@ class DistillReport:
         return DistillReport(*map(add, astuple(self), astuple(other)))
 
 
-class Matches(NamedTuple):
-    """Of new lessons, by id: that of another one that says the same, and why that was not found out."""
+Match: TypeAlias = Callable[[Sequence[Any]], tuple[Mapping[str, Lesson], Mapping[str, str]]]
+"""Compares new lessons of one kind, the best supported first, with each other and with stored ones.
 
-    same: Mapping[str, str]
-    unknown: Mapping[str, str]
-
-
-Match: TypeAlias = Callable[[Sequence[Any]], Matches]
-"""Compares new lessons of one kind, the best supported first, with each other and with stored ones."""
+By the id of a new one: another one that says the same, and why that was not found out.
+"""
 Progress: TypeAlias = Callable[[DistillReport], object]
 
 
@@ -124,29 +120,26 @@ def _store(bank: LessonBank, taught: Collection[Lesson], match: Match | None, na
         return DistillReport()
     known = bank.lessons(namespace)
     lessons = sorted(taught, key=lambda lesson: (-len(lesson.sources), lesson.run_ids, lesson.id))
-    fresh: dict[str, Lesson] = {}  # the first of each new wording
-    for lesson in lessons:
-        if known.get(lesson.id) is None:
-            fresh.setdefault(lesson.id, lesson)
-    same, unknown = Matches({}, {})
+    same: Mapping[str, Lesson] = {}
+    unknown: Mapping[str, str] = {}
     if match is not None:
+        fresh: dict[str, Lesson] = {}  # the first of each new wording
+        for lesson in lessons:
+            if known.get(lesson.id) is None:
+                fresh.setdefault(lesson.id, lesson)
         same, unknown = match(list(fresh.values()))
     put: list[LessonRow] = []
     failed: dict[str, str] = {}
     for lesson in lessons:
         # What is the same as one that is the same as a third is this third, which came before.
-        first = lesson.id
-        while first in same:
-            first = same[first]
-        if first in unknown:
-            failed |= dict.fromkeys(lesson.run_ids, unknown[first])
-            continue
-        stored = known.get(first)
-        row = fresh.get(first, lesson).row()
-        if first != lesson.id and stored is not None:
-            row = stored.row
-        # The store makes one of those with one id, and links further runs to a known one.
-        put.append(replace(row, sources=lesson.sources))
+        first = lesson
+        while first.id in same:
+            first = same[first.id]
+        if first.id in unknown:
+            failed |= dict.fromkeys(lesson.run_ids, unknown[first.id])
+        else:
+            # The store makes one of those with one id, and links further runs to a known one.
+            put.append(replace(first, sources=lesson.sources).row())
     changed = bank.change(LessonChange(put=put), namespace=namespace)
     new = len(changed.new)
     refused = len(changed.refused)

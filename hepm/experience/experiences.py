@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from hepm.errors import LlmError
 from hepm.experience.distilling import (
@@ -45,8 +45,7 @@ _TASK: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundExperience:
+class FoundExperience(NamedTuple):
     """An experience that applies, with its cosine."""
 
     experience: Experience
@@ -78,7 +77,6 @@ class Experiences:
         turn: int = 0,
         horizon: int = 0,
         k: int = RETRIEVED,
-        floor: float | None = None,
         here: Moment | None = None,
         model: Client | None = None,
         keep: Callable[[Experience], bool] | None = None,
@@ -92,7 +90,6 @@ class Experiences:
         Args:
             state: What the agent knows now; as text, what the user wants.
             turn, horizon: The agent's current turn, from 1, and its turn limit; 0 if unknown.
-            floor: Minimum cosine; None for the embedder's default, or for none where a model chooses.
             here: The last tools, as `hepm.experience.moment` reads lessons.
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
             keep: Which of these may be given; None for all.
@@ -110,7 +107,7 @@ class Experiences:
             environment=environment,
             limit=CANDIDATES,
             # A model says what applies, also where the words differ.
-            floor=-1.0 if model and floor is None else floor,
+            floor=-1.0 if model else None,
         )
         found = [FoundExperience(Experience.of(stored.row), cosine) for stored, cosine in similar]
         if keep is not None:
@@ -131,8 +128,7 @@ class Experiences:
             return _chosen(model, state.text, found, k)
         except LlmError as error:
             _log.warning("experiences are chosen by similarity, as the model could not be asked: %s", error)
-            least = self.bank.floor if floor is None else floor
-            return [one for one in found if one.similarity >= least][:k]
+            return [one for one in found if one.similarity >= self.bank.floor][:k]
 
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:

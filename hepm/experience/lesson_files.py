@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -19,15 +18,15 @@ from typing import Final, NamedTuple, Self
 from hepm.errors import InputError
 from hepm.evidence.rules import FAILED
 from hepm.experience.comparison import says_nothing
-from hepm.experience.conditions import Conditions, read_facts
+from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.lesson_bank import LessonBank
-from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, Principle, listed_lessons, read_lesson
+from hepm.experience.lessons import EXTRACTIVE, HAND, Experience, ListedLesson, listed_lessons, read_lesson
 from hepm.experience.principles import let_down
 from hepm.graph.delta import Names
 from hepm.graph.lessons.rows import PENDING, LessonRow, Parent, StoredLesson, next_calls
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.text import CUT, count_of, in_markdown, quoted
-from hepm.types import END
+from hepm.types import END, Object
 
 # Agents read the file as it is: markers are comments of Markdown.
 SECTION_END: Final = "<!-- end of hepm lessons -->"
@@ -40,9 +39,9 @@ _BEGIN: Final = re.compile(
 )
 # At the end of a line: <!-- p-0123abcd 4f5e6d7c {"after": ["get_order"], "call": ["refund"]} -->.
 _ID: Final = re.compile(r"\s*<!-- ([ep]-[0-9a-f]+)(?: ([0-9a-f]{8}))?(?: (\{.*\}))? -->\s*$")
-# "(worked in 12 of 12 runs; …)", "(9 of 10 runs)" as older versions wrote, "(from 3 runs)", "(by hand)", "(pending)".
+# "(worked in 12 of 12 runs; …)", "(from 3 runs)", "(by hand)", "(pending)".
 _EVIDENCE: Final = re.compile(
-    r"\s*\((?:(?:(?:worked|failed) in )?[\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
+    r"\s*\((?:(?:worked|failed) in [\d,]+ of [\d,]+ runs|from [\d,]+ runs?\b|by hand\b|pending\b)[^()]*\)\s*$"
 )
 
 
@@ -67,16 +66,9 @@ def _is_for_file(listed: ListedLesson) -> bool:
         return False
     if lesson.warns:
         # Who reads not to stop can go on.
-        stops = isinstance(lesson, Principle) and any(call.tool == END for call in next_calls(lesson.triples))
+        stops = any(call.tool == END for call in next_calls(lesson.triples))
         return stops or any(test.source != FAILED.source for test in tests)
     return not lesson.tried or 2 * lesson.worked > lesson.tried
-
-
-class Chosen(NamedTuple):
-    """The lessons that a file gets, in its order, and how many others are left out."""
-
-    lessons: Sequence[ListedLesson]
-    left_out: int
 
 
 def lessons_for_file(
@@ -86,8 +78,10 @@ def lessons_for_file(
     every: bool = False,
     pending: bool = False,
     principles: Iterable[StoredLesson] | None = None,
-) -> Chosen:
-    """The lessons to write: those that a prompt would show where they hold, and that one can act on.
+) -> tuple[list[ListedLesson], int]:
+    """The lessons to write, in their order, and how many others are left out.
+
+    They are those that a prompt would show where they hold, and that one can act on.
 
     Left out are lessons for one user alone, since a file is for all, those that let runs down, and counted ones that
     hold where a word is said, which their readers distrust, or that warn of a call without saying when, or what else
@@ -102,57 +96,64 @@ def lessons_for_file(
     if principles is None:
         principles = bank.list("principle", namespace=namespace, retired=True)
     states = ("", PENDING) if pending else ("",)
-    wanted = [stored for stored in principles if stored.row.retired in states and not says_nothing(stored.row)]
-    able = [stored for stored in wanted if known.told_to(stored, "")]  # a file is for all
+    able = [
+        stored
+        for stored in principles
+        if stored.row.retired in states
+        and not says_nothing(stored.row)
+        and known.told_to(stored, "")  # a file is for all
+    ]
     kept = [one for one in listed_lessons(able) if every or _is_for_file(one)]
     # Not by evidence: with each new run, lines of a file under version control would move.
     kept.sort(key=lambda one: (one.lesson.warns, in_markdown(one.text), one.lesson.id))
-    return Chosen(kept, len(able) - len(kept))
+    return kept, len(able) - len(kept)
 
 
 # Write
 
 
-class Claim(NamedTuple):
-    """What a line says of the next tool, to be counted anew (see `hepm.report.check`)."""
+_CLAIMED: Final = ("in", "after", "if", "call", "not")
 
-    conditions: Conditions
+
+class Claim(NamedTuple):
+    """What a line says of the next tool, to be counted anew (see `hepm.report.check`); facts as stores keep them."""
+
+    environments: Names
+    after: Names
+    facts: Names
     better: Names
     worse: Names
 
     @classmethod
     def of(cls, row: LessonRow) -> Self | None:
         """Of a lesson; None if it makes none."""
-        conditions = Conditions.read(row.properties)
+        known: Object = {**row.properties}
         calls = list(next_calls(row.triples))
-        if not conditions.after or not calls:
+        if not known["after"] or not calls:
             return None
         better = tuple(call.tool for call in calls if call.advised)
-        return cls(conditions, better, tuple(call.tool for call in calls if not call.advised))
+        worse = tuple(call.tool for call in calls if not call.advised)
+        return cls(known["environments"], known["after"], known["facts"], better, worse)
+
+    @property
+    def conditions(self) -> Conditions:
+        """When it holds; ValueError where a fact is none."""
+        return Conditions(self.environments, after=self.after, facts=tuple(map(FactCondition.read, self.facts)))
 
     @property
     def text(self) -> str:
         """As JSON that ends no comment."""
-        values = {
-            "in": self.conditions.environments,
-            "after": self.conditions.after,
-            "if": [fact.record for fact in self.conditions.facts],
-            "call": self.better,
-            "not": self.worse,
-        }
-        text = json.dumps({key: value for key, value in values.items() if value}, ensure_ascii=False)
-        return text.replace(">", "\\u003e")
+        values = {name: value for name, value in zip(_CLAIMED, self, strict=True) if value}
+        return json.dumps(values, ensure_ascii=False).replace(">", "\\u003e")
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """What `text` gave; None if an editor damaged it."""
+        """What `text` gave; None if an editor damaged it, or if it claims more than this version reads."""
         try:
-            read: defaultdict[str, list[str]] = defaultdict(list, json.loads(text))
-            facts = read_facts(read["if"], read["says"])
-            conditions = Conditions(tuple(read["in"]), after=tuple(read["after"]), facts=facts)
-            claim = cls(conditions, tuple(read["call"]), tuple(read["not"]))
-            _ = hash(claim)  # a TypeError where a name is none
-            return claim
+            values: Object = json.loads(text)
+            claim = cls(*[tuple(values.pop(name, ())) for name in _CLAIMED])
+            _ = hash((claim, claim.conditions))  # a TypeError where a name is none
+            return None if values else claim
         except (ValueError, TypeError, AttributeError):
             return None
 
@@ -238,8 +239,9 @@ class LessonFile(NamedTuple):
         own = [line for line in self.lines if line.edited]
         # What a person deleted, and what they changed.
         skipped = {*self.ids, *(line.id for line in own)} - {line.id for line in self.lines if not line.edited}
-        of_id = {listed.lesson.id[:10]: listed for listed in lessons}  # p-01234567
-        written = {id: listed for id, listed in of_id.items() if id not in skipped}
+        written = {listed.lesson.id[:10]: listed for listed in lessons}  # p-01234567
+        for id in skipped & written.keys():
+            del written[id]
         summary = "None at present"
         if written:
             runs = set(chain.from_iterable(listed.lesson.run_ids for listed in written.values()))
@@ -267,7 +269,7 @@ def _line_with_mark(listed: ListedLesson, id: str) -> str:
 
 def line_of(listed: ListedLesson) -> str:
     """Such as "Call get_order before process_return. (worked in 9 of 10 runs)", on one line of Markdown."""
-    support = listed.lesson.evidence or listed.lesson.origin
+    support = listed.lesson.support
     if listed.lesson.distilled_by == HAND:
         support = "by hand"
     evidence = "; ".join(filter(None, (support, listed.stored.row.retired)))
@@ -322,12 +324,10 @@ def edit_lesson(bank: LessonBank, stored: StoredLesson, text: str, *, namespace:
         when = Conditions(environments=when.environments)
     tools = named_in(words, row.tools)
     lost = set(row.tools).difference(tools)
-    if isinstance(lesson, Experience):
-        new = replace(lesson, lesson=words)
-    else:
-        kept = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
-        new = replace(lesson, text=words, triples=tuple(kept))
-    edited = replace(new, tools=tools, conditions=when, distilled_by=HAND).row()
+    kept = [triple for triple in row.triples if not named_in(f"{triple.subject} {triple.object}", lost)]
+    sentence = "lesson" if isinstance(lesson, Experience) else "text"
+    new = replace(lesson, triples=tuple(kept), tools=tools, conditions=when, distilled_by=HAND, **{sentence: words})
+    edited = new.row()
     if edited.id != row.id:
         # The new one has the uses of the former one, and its words may be those of a retired one.
         put = replace(edited, parents=(Parent(row.id, "edit"),), prior=stored.uses)

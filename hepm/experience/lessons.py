@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, cast, get_args
 
@@ -12,6 +12,7 @@ from hepm.experience.conditions import Conditions
 from hepm.graph.delta import Names, state_key
 from hepm.graph.lessons.rows import Kind, LessonRow, Parent, Source, StoredLesson, Triple
 from hepm.text import count_of
+from hepm.types import Object
 
 Zone: TypeAlias = Literal["golden", "warning", "preference"]
 Stage: TypeAlias = Literal["exploration", "verification", "completion"]
@@ -29,9 +30,6 @@ HAND: Final = "hand"
 
 SOLVED_BY: Final = "solved_by"
 """Predicate of recipes: (pytest: connection refused, solved_by, make db)."""
-
-FORMER: Final = frozenset(("comes_from", "fails", "replaced_by"))
-"""Predicates that earlier versions counted: (refund.amount, comes_from, get_order.total)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +89,14 @@ class Taught:
         return f"from {count_of(len(self.sources), 'run')}" if self.sources else ""
 
     @property
+    def support(self) -> str:
+        """Its evidence; where none was counted, how many runs it is from."""
+        return self.evidence or self.origin
+
+    @property
     def line(self) -> str:
         """When it holds, what it says, and why: "When …: before refund, call check_policy (worked in 9 of 10 runs)"."""
-        support = self.evidence or self.origin
-        return f"{self.in_own_words} ({support})" if support else self.in_own_words
+        return f"{self.in_own_words} ({self.support})" if self.support else self.in_own_words
 
     @property
     def in_own_words(self) -> str:
@@ -107,30 +109,21 @@ class Taught:
 
     def row(self) -> LessonRow:
         """The row that stores keep."""
-        properties = {name: getattr(self, name) for name in _PROPERTIES[self.stored_as]} | self.conditions.record
-        columns = {name: getattr(self, name) for name in ("id", "text", *_COLUMNS)}
+        names = [field.name for field in fields(self) if field.name not in ("conditions", *_COLUMNS)]
+        properties = {name: getattr(self, name) for name in names} | self.conditions.record
+        columns = {name: getattr(self, name) for name in ("id", *_COLUMNS)}
         return LessonRow(self.stored_as, properties=properties, **columns)
 
     @classmethod
     def of(cls, row: LessonRow) -> Self:
         """The lesson in a row."""
-        record = cast("dict[str, Any]", row.properties)
-        fields = {name: record[name] for name in _PROPERTIES[cls.stored_as]}
-        fields |= {name: getattr(row, name) for name in _COLUMNS}
-        if cls.stored_as == "principle":
-            fields["text"] = row.text
-        return cls(**fields, conditions=Conditions.read(record))
+        columns = {name: getattr(row, name) for name in _COLUMNS}
+        kept: Object = {**row.properties, **columns, "conditions": Conditions.read(row.properties)}
+        return cls(**{field.name: kept[field.name] for field in fields(cls)})
 
 
-_COLUMNS: Final = ("sources", "tools", "parents", "triples")
-_PROPERTIES: Final = {
-    "experience": (
-        "situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation", "tried",
-        "worked",
-    ),
-    "principle": ("kind", "distilled_by", "tried", "worked"),
-}  # fmt: skip
-"""What rows keep of a lesson in columns of their own, and as properties, apart from its conditions."""
+_COLUMNS: Final = ("text", "sources", "tools", "parents", "triples")
+"""What rows keep of a lesson in columns of their own; the rest are properties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,10 +283,10 @@ class ListedLesson(NamedTuple):
     @property
     def line(self) -> str:
         """The sentence with its evidence, or with why it is held back."""
-        remarks = "; ".join(filter(None, (self.lesson.evidence, self.held_back)))
-        if not remarks:
+        remark = self.held_back or self.lesson.evidence
+        if not remark:
             return self.text
-        return f"{self.text} ({remarks})"
+        return f"{self.text} ({remark})"
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from hepm.errors import LlmError
-from hepm.experience.distilling import Matches
 from hepm.experience.lesson_bank import LessonBank
 from hepm.experience.lessons import Principle
 from hepm.graph.rows import Float32Array
@@ -115,10 +114,10 @@ class Matcher:
         tasks = self.bank.store.runs_by_task(namespace=self.namespace)
         return {run: (environment, task or run) for environment, task, run in tasks}
 
-    def __call__(self, fresh: Sequence[Principle]) -> Matches:
-        """By the id of a new principle: that of the first candidate of the same meaning; and why that is unknown."""
+    def __call__(self, fresh: Sequence[Principle]) -> tuple[dict[str, Principle], dict[str, str]]:
+        """By the id of a new principle: the first candidate of the same meaning; and why that is unknown."""
         candidates = list(self._candidates(fresh))
-        same: dict[str, str] = {}
+        same: dict[str, Principle] = {}
         unknown: dict[str, str] = {}
         # Rank by rank, the questions of one rank together: most principles need no second one.
         for rank in range(NEAREST + TWINS):
@@ -127,9 +126,9 @@ class Matcher:
                 if isinstance(verdict, str):
                     unknown.setdefault(principle.id, f"whether its principle is new was not found out: {verdict}")
                 elif verdict:
-                    same[principle.id] = other.id
+                    same[principle.id] = other
                     unknown.pop(principle.id, None)
-        return Matches(same, unknown)
+        return same, unknown
 
     def _tasks(self, principle: Principle) -> set[_TaskName]:
         """The tasks of its runs; one whose runs are gone has a task of its own."""

@@ -17,7 +17,7 @@ from hepm.errors import LlmError
 from hepm.experience.comparison import RunComparison, lesson_of
 from hepm.experience.distilling import comparisons
 from hepm.experience.lesson_bank import TaskRuns
-from hepm.experience.lessons import FORMER, SOLVED_BY, Lesson, Principle
+from hepm.experience.lessons import SOLVED_BY, Lesson, Principle
 from hepm.experience.transcript import Move, plain, situation_text, within
 from hepm.graph.lessons.rows import Kind, Triple, next_calls
 from hepm.ingest.transitions import without_hints
@@ -200,11 +200,11 @@ def _lesson(comparison: RunComparison, written: Written, model: str) -> Lesson:
 
 
 def _triples(written: WrittenPrinciple) -> Iterator[Triple]:
-    """The triples as they are stored: few and short, none with an empty part, and none of what counting finds."""
+    """The triples as they are stored: few and short, none with an empty part, and no recipe."""
     for triple in written.triples[:6]:
         parts = [plain(part, 160) for part in astuple(triple)]
         # What one run may have by chance is for counting to claim.
-        if all(parts) and triple.predicate not in (*FORMER, SOLVED_BY):
+        if all(parts) and triple.predicate != SOLVED_BY:
             yield Triple(*parts)
 
 

@@ -8,9 +8,9 @@ or a person wrote keeps its own words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import filterfalse
+from itertools import filterfalse, takewhile
 from typing import Final, NamedTuple
 
 from hepm.evidence.decisions import ENDED, facts_of_calls
@@ -22,9 +22,23 @@ from hepm.graph.delta import flags_of
 from hepm.graph.lessons.rows import next_calls
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.facts import facts_of_message
+from hepm.ingest.formats.turns import read_messages
+from hepm.ingest.transitions import agent_state
 from hepm.llm.usage import estimate_tokens
 from hepm.text import quoted
-from hepm.types import END, SAID, START, Facts, StateSummary, Suggestions, ToolName
+from hepm.types import (
+    END,
+    SAID,
+    START,
+    Facts,
+    FailedWay,
+    LastTools,
+    Messages,
+    StateSummary,
+    Suggestions,
+    ToolName,
+    Turn,
+)
 
 
 class Advice(NamedTuple):
@@ -60,28 +74,26 @@ class LessonLine(NamedTuple):
     """A lesson as one sentence of a prompt.
 
     Attributes:
-        evidence: In a few words: "worked in 8 of 8 runs"; "" if none was counted.
+        support: In a few words: "worked in 8 of 8 runs", "from 3 runs"; "" for none.
         advice: The next tools it is for and against; none if it is about something else.
-        sure: How surely it is right, in [0, 1]: the order of a prompt.
     """
 
     lesson: Lesson
     text: str
-    evidence: str = ""
+    support: str = ""
     advice: Advice = Advice()
-    sure: float = _WRITTEN
 
     def bullet(self) -> str:
         """As a line of a prompt, of at most `SENTENCE_TOKENS`: '- "After a, call b." (worked in 8 of 8 runs)'."""
-        evidence = f" ({self.evidence})" if self.evidence else ""
-        room = SENTENCE_TOKENS - estimate_tokens(f"- {evidence}")
+        support = f" ({self.support})" if self.support else ""
+        room = SENTENCE_TOKENS - estimate_tokens(f"- {support}")
         # Tokens are only estimated, so that the text is shortened until it fits.
         limit = 3 * room  # characters: hardly any token has more
         text = quoted(self.text, limit)
         while estimate_tokens(text) > room and limit > 1:
             limit -= max(limit // 8, 1)
             text = quoted(self.text, limit)
-        return f"- {text}{evidence}"
+        return f"- {text}{support}"
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,8 @@ class Moment:
             repeat the last call.
         state: What the agent knows.
         environment, project, user: "" for any, any, and none.
+        turn: The agent's next turn, from 1; 0 if unknown.
+        repeated: The call that just failed as it did before (`repeated_failure`).
         as_written: Keep the lessons' own words, an experience with its situation, and never count what runs did: as
             the papers' agents read them, who learn from a run or two.
     """
@@ -103,11 +117,42 @@ class Moment:
     names: ToolNames = ToolNames()
     history: Sequence[ToolName] = ()
     state: StateSummary = StateSummary()
-    _: KW_ONLY
     environment: str = ""
     project: str = ""
     user: str = ""
+    turn: int = 0
+    repeated: FailedWay | None = None
     as_written: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        messages: Messages | None,
+        state: str,
+        after: LastTools,
+        history: Sequence[ToolName],
+        turn: int,
+    ) -> Moment:
+        """Where a run is after these OpenAI chat messages; without messages, as the other arguments describe it."""
+        if messages is not None:
+            # Messages say it themselves: `state`, `after` and `history` are passed over.
+            return cls.after_turns(read_messages(messages), turn)
+        if isinstance(after, str):
+            last = (after,)
+        else:
+            last = tuple(after or history[-1:])
+        known = StateSummary(said=(state,) if state else (), tools=last)
+        return cls(last, history=history, state=known, turn=turn)
+
+    @classmethod
+    def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> Moment:
+        """Where a run is after these turns; `turn` is the agent's next one if 0."""
+        agent = agent_state(turns)
+        last = [tool for tool in agent.last if tool != START]
+        if not turn:
+            turn = 1 + sum(earlier.is_step for earlier in turns)
+        repeated = repeated_failure(turns)
+        return cls(last, history=agent.history, state=agent.state(), turn=turn, repeated=repeated)
 
     @cached_property
     def _last(self) -> frozenset[ToolName]:
@@ -214,11 +259,11 @@ class Moment:
         for line in map(self._line, found):
             # What is advised makes the condition: "call a" and "call a rather than b" are one, the latter says more.
             meaning = line.advice.better or line.text
-            known = by_meaning.get(meaning)
-            if known is None or (line.advice.worse and not known.advice.worse):
+            known = by_meaning.setdefault(meaning, line)
+            if line.advice.worse and not known.advice.worse:
                 by_meaning[meaning] = line
         kept: list[LessonLine] = []
-        for line in sorted(by_meaning.values(), key=lambda line: -line.sure):
+        for line in sorted(by_meaning.values(), key=lambda line: -_sureness(line.lesson)):
             if not _repeats(line, suggestions) and not any(_opposes(line.advice, other.advice) for other in kept):
                 kept.append(line)
         return kept
@@ -234,31 +279,38 @@ class Moment:
 
     def _line(self, lesson: Lesson) -> LessonLine:
         advice = self.advice_of(lesson)
-        # A lesson that nothing counts has only the number of its runs.
         text = lesson.in_own_words
-        evidence = lesson.origin
-        sure = _sureness(lesson)
-        if lesson.is_recipe:
+        support = lesson.support
+        if self.as_written and not lesson.is_recipe:
             text = lesson.sentence
-            evidence = lesson.evidence
-            sure = 1.0
-        elif self.as_written:
-            text = lesson.sentence
+            support = lesson.origin
             if isinstance(lesson, Experience):
                 # Where a line is too long, its end is cut: of the two, the situation may be. About 150 characters fit
                 # into `SENTENCE_TOKENS`.
                 room = max(150 - len(text), 30)
                 text = f"{plain(lesson.situation, room).rstrip('.')}: {text}"
-        elif lesson.tried:
-            evidence = lesson.evidence
+        elif lesson.tried and any(advice):
             # In the agent's own names of its tools.
-            if any(advice):
-                text = advice_sentence(lesson.conditions.when, advice)
-        return LessonLine(lesson, text, evidence, advice, sure)
+            text = advice_sentence(lesson.conditions.when, advice)
+        return LessonLine(lesson, text, support, advice)
+
+
+def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
+    """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
+    last = next((turn.ran for turn in reversed(turns) if turn.ran), ())
+    calls = [call for turn in turns for call in turn.ran]
+    for call in last:
+        same = [one.error for one in calls if (one.name, one.arguments) == (call.name, call.arguments)]
+        failures = len(list(takewhile(bool, reversed(same))))
+        if failures >= 3:
+            return FailedWay(call.name, 0, 0, repeats=failures)
+    return None
 
 
 def _sureness(lesson: Lesson) -> float:
-    """How surely a lesson is right: the least share of the runs that bear it out (see `lower_bound`)."""
+    """How surely a lesson is right, in [0, 1]: the least share of the runs that bear it out (see `lower_bound`)."""
+    if lesson.is_recipe:  # it is about the error that was just met
+        return 1.0
     if not lesson.tried:
         return _WRITTEN
     failed = lesson.tried - lesson.worked
@@ -282,4 +334,4 @@ def _opposes(one: Advice, other: Advice) -> bool:
     """Whether two pieces of advice cannot both be followed."""
     if one.better & other.worse or one.worse & other.better:
         return True
-    return bool(one.better and other.better) and one.better.isdisjoint(other.better)
+    return bool(one.better and other.better and not one.better & other.better)

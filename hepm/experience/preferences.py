@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from hepm.errors import (
     BudgetSpentError,
@@ -40,8 +40,7 @@ STEP: Final = "preferences"
 _TRIES: Final = 32  # as many writers may revise one user's notes at once
 
 
-@dataclass(frozen=True, slots=True)
-class Reflected:
+class Reflected(NamedTuple):
     """What became of the notes: "refused" if a model's fail the checks, "forgotten" if the user or session was."""
 
     outcome: Literal["written", "unchanged", "refused", "forgotten"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Final, TypeAlias
+from itertools import chain, product
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
@@ -20,7 +20,7 @@ from hepm.experience.lessons import EXTRACTIVE, SOLVED_BY, Principle
 from hepm.experience.matching import Judge, Matcher, judge_literally
 from hepm.experience.moment import Moment
 from hepm.experience.recipes import Step, tools_of
-from hepm.graph.lessons.rows import FOLLOWED_BY, Source, StoredLesson, Uses, next_calls
+from hepm.graph.lessons.rows import Source, StoredLesson, Uses, next_calls
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.transitions import agent_state
@@ -44,8 +44,7 @@ def let_down(uses: Uses) -> bool:
     return uses.uses >= FEWEST_USES and uses.score < PRUNED_BELOW
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPrinciple:
+class FoundPrinciple(NamedTuple):
     """A principle that applies; `similarity` is the cosine with the search text, None without one."""
 
     id: str
@@ -183,29 +182,26 @@ class Principles:
         # Without the agent's own names, tools go by those that memory has them under.
         names = ToolNames.of(self.bank.mirror.namespace(namespace).marks, after, ())
         moment = Moment(after, names, history, state, environment=environment)
-        about = filter(moment.holds, self.about(moment, namespace=namespace))
-        agreed = [one for one in about if moment.agrees(one, Suggestions())]
+        about = self.about(moment, namespace=namespace)
+        agreed = [one for one in about if moment.holds(one) and moment.agrees(one, Suggestions())]
         known = self.bank.lessons(namespace)
-        stored = filter(None, (known.get(principle.id) for principle in moment.best(agreed, k)))
-        return list(map(FoundPrinciple.of, stored))
+        stored = map(known.get, [principle.id for principle in moment.best(agreed, k)])
+        return list(map(FoundPrinciple.of, filter(None, stored)))
 
     def about(self, here: Moment, *, namespace: str = DEFAULT_NAMESPACE) -> list[Principle]:
         """The principles about the next tool at a moment, whether they hold or not."""
-        found: dict[str, Principle] = {}
-        for tool in here.after or (START,):
-            for name in here.names.spellings(tool):
-                for principle in self._said((FOLLOWED_BY, name), here, namespace):
-                    found[principle.id] = principle
-        return list(found.values())
+        names = chain.from_iterable(map(here.names.spellings, here.after or (START,)))
+        found = chain.from_iterable(self._said(name, here, namespace) for name in names)
+        return list({principle.id: principle for principle in found}.values())
 
     def repairs(self, step: Step, here: Moment, *, namespace: str) -> Iterator[Principle]:
         """What helps after a call that failed: by the first of its errors that is known."""
         for error, tool in product(step.errors, tools_of(step)):
-            for principle in self._said((SOLVED_BY, f"{tool}: {error}"), here, namespace):
+            for principle in self._said(f"{tool}: {error}", here, namespace):
                 yield principle
                 return
 
-    def _said(self, when: tuple[str, str], here: Moment, namespace: str) -> Iterator[Principle]:
+    def _said(self, when: str, here: Moment, namespace: str) -> Iterator[Principle]:
         """The principles that speak then (see `_by_moment`), of those that who reads may see."""
         known = self.bank.lessons(namespace)
         for stored, principle in known.cached(_by_moment, "principle").get(when, ()):
@@ -234,21 +230,18 @@ def are_written(lessons: Collection[StoredLesson]) -> bool:
     return any(stored.row.live and stored.row.properties.get("distilled_by") != EXTRACTIVE for stored in lessons)
 
 
-_Moments: TypeAlias = defaultdict[tuple[str, str], list[tuple[StoredLesson, Principle]]]
+_Moments: TypeAlias = defaultdict[str, list[tuple[StoredLesson, Principle]]]
 
 
 def _by_moment(lessons: Collection[StoredLesson]) -> _Moments:
-    """Live principles by when they speak.
-
-    After a call of a tool (`FOLLOWED_BY` and its name), or after its error (`SOLVED_BY`).
-    """
+    """Live principles by when they speak: after a call of a tool, by its name, or after its error."""
     moments: _Moments = defaultdict(list)
     for stored in lessons:
         if not stored.row.live or says_nothing(stored.row):
             continue
         triples = stored.row.triples
-        when = {(FOLLOWED_BY, call.after) for call in next_calls(triples)}
-        when.update((SOLVED_BY, triple.subject) for triple in triples if triple.predicate == SOLVED_BY)
+        when = {call.after for call in next_calls(triples)}
+        when.update(triple.subject for triple in triples if triple.predicate == SOLVED_BY)
         spoken = stored, Principle.of(stored.row)
         for moment in when:
             moments[moment].append(spoken)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby, takewhile
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -21,25 +21,15 @@ from hepm.experience.moment import LessonLine, Moment
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles, are_written, let_down
 from hepm.experience.recipes import step_of
-from hepm.graph.delta import Names
-from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.redact import default_redactor
-from hepm.ingest.transitions import agent_state
 from hepm.llm import Client
 from hepm.llm.usage import estimate_tokens
 from hepm.text import quoted
 from hepm.types import (
     BLOCK_END,
     BLOCK_START,
-    START,
-    FailedWay,
-    LastTools,
-    Messages,
-    StateSummary,
     Suggestions,
     ToolCall,
-    ToolName,
-    Turn,
 )
 
 ITEM_CHARS: Final = 400
@@ -58,11 +48,11 @@ _FRAME_TOKENS: Final = estimate_tokens("\n".join((BLOCK_START, FRAME, BLOCK_END)
 
 
 class Item(NamedTuple):
-    """A line of a prompt under its header, with the ids of the lessons that it says, and of the runs behind them."""
+    """A line of a prompt under its header, with the id of the lesson that it says, and those of the runs behind it."""
 
     header: str
     line: str
-    lessons: Ids
+    lesson: str
     runs: Ids = ()
 
 
@@ -97,12 +87,12 @@ class Prompt:
     @property
     def lessons(self) -> Ids:
         """Ids of the lessons in it."""
-        return _distinct(item.lessons for item in (*self.notes, *self.items))
+        return tuple(dict.fromkeys(item.lesson for item in (*self.notes, *self.items)))
 
     @property
     def runs(self) -> Ids:
         """Ids of runs behind its lessons, the first hundred."""
-        return _distinct(item.runs for item in self.items)[:100]
+        return tuple(dict.fromkeys(chain.from_iterable(item.runs for item in self.items)))[:100]
 
     @property
     def text(self) -> str:
@@ -139,74 +129,12 @@ class PromptOptions:
     model: Client | None = None
 
 
-OPTIONS_BY_DEFAULT: Final = PromptOptions()
-
-
-class TurnState(NamedTuple):
-    """Where a run is at one turn.
-
-    Attributes:
-        state: What the agent knows.
-        after: The tools of its last turn; none at the start.
-        history: All calls.
-        turn: The agent's next turn, from 1; 0 if unknown.
-        repeated: The call that just failed as it did before (`repeated_failure`).
-    """
-
-    state: StateSummary
-    after: Names = ()
-    history: Names = ()
-    turn: int = 0
-    repeated: FailedWay | None = None
-
-    @classmethod
-    def of(
-        cls,
-        messages: Messages | None,
-        state: str,
-        after: LastTools,
-        history: Sequence[ToolName],
-        turn: int,
-    ) -> TurnState:
-        """Where a run is after these OpenAI chat messages; without messages, as the other arguments describe it."""
-        if messages is not None:
-            # Messages say it themselves: `state`, `after` and `history` are passed over.
-            return cls.after_turns(read_messages(messages), turn)
-        if isinstance(after, str):
-            last = (after,)
-        else:
-            last = tuple(after or history[-1:])
-        return cls(StateSummary(said=(state,) if state else (), tools=last), last, tuple(history), turn)
-
-    @classmethod
-    def after_turns(cls, turns: Sequence[Turn], turn: int = 0) -> TurnState:
-        """Where a run is after these turns; `turn` is the agent's next one if 0."""
-        agent = agent_state(turns)
-        last = tuple(tool for tool in agent.last if tool != START)
-        if not turn:
-            turn = 1 + sum(earlier.is_step for earlier in turns)
-        return cls(agent.state(), last, tuple(agent.history), turn, repeated_failure(turns))
-
-
-def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
-    """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
-    last = next((turn.ran for turn in reversed(turns) if turn.ran), ())
-    calls = [call for turn in turns for call in turn.ran]
-    for call in last:
-        same = [one.error for one in calls if (one.name, one.arguments) == (call.name, call.arguments)]
-        failures = len(list(takewhile(bool, reversed(same))))
-        if failures >= 3:
-            return FailedWay(call.name, 0, 0, repeats=failures)
-    return None
-
-
 def recollect(
     bank: LessonBank,
     here: Moment,
     suggestions: Suggestions,
     *,
     options: PromptOptions,
-    turn: int,
     horizon: int,
     namespace: str,
 ) -> Iterator[Item]:
@@ -214,7 +142,7 @@ def recollect(
 
     Args:
         suggestions: What a policy says; lessons that it contradicts are left out, and those that say the same.
-        turn, horizon: The agent's next turn, from 1, and the maximum number of its turns; 0 if unknown.
+        horizon: The maximum number of the agent's turns; 0 if unknown.
     """
     preferences = Preferences(bank)
     notes = preferences.notes(here.user, namespace=namespace)
@@ -243,7 +171,7 @@ def recollect(
             here.state,
             namespace=namespace,
             environment=here.environment,
-            turn=turn,
+            turn=here.turn,
             horizon=horizon,
             k=options.experiences,
             here=here,
@@ -285,13 +213,13 @@ def wish_item(wish: str, notes: Notes, header: str = _RECALLED) -> Item:
     """A line of a user's notes, by default as one that matters now."""
     # What is stored was redacted when it came, but rules may have come since.
     words = default_redactor().text(wish.strip().removeprefix("- "))
-    return Item(header, f"- {quoted(words, ITEM_CHARS)}", (notes.id,))
+    return Item(header, f"- {quoted(words, ITEM_CHARS)}", notes.id)
 
 
 def lesson_item(line: LessonLine) -> Item:
     """A lesson in one sentence."""
     bullet = line._replace(text=default_redactor().text(line.text)).bullet()
-    return Item(_LESSONS, bullet, (line.lesson.id,), line.lesson.run_ids)
+    return Item(_LESSONS, bullet, line.lesson.id, line.lesson.run_ids)
 
 
 def _fitting(items: Iterable[Item], room: int, *, headers: bool = True) -> Iterator[Item]:
@@ -316,9 +244,7 @@ def _block(items: Sequence[Item], hint: str = "") -> str:
     texts = [BLOCK_START, FRAME]
     for header, of_header in groupby(items, key=attrgetter("header")):
         texts += [header, *[item.line for item in of_header]]
-    if hint:
-        texts.append(hint)
-    return "\n".join([*texts, BLOCK_END])
+    return "\n".join(filter(None, (*texts, hint, BLOCK_END)))
 
 
 def render(
@@ -351,14 +277,9 @@ def render(
     present = _fitting([*recalled, *lessons], room - estimate_tokens(hint) - _FRAME_TOKENS)
     # Lessons change less often than the lines that matter now.
     in_order = sorted(present, key=lambda item: item.header != _LESSONS)
-    found = Prompt(stable, tuple(in_order), hint, suggestions=suggestions)
-    shown = found.lessons
-    named = _distinct(item.lessons for item in items)
-    return replace(found, left_out=tuple([id for id in named if id not in shown]))
-
-
-def _distinct(ids: Iterable[Iterable[str]]) -> Ids:
-    return tuple(dict.fromkeys(chain.from_iterable(ids)))
+    shown = {item.lesson for item in (*stable, *in_order)}
+    left_out = dict.fromkeys(item.lesson for item in items if item.lesson not in shown)
+    return Prompt(stable, tuple(in_order), hint, tuple(left_out), suggestions)
 
 
 def without_repeats(prompt: Prompt, shown: dict[str, str]) -> str:

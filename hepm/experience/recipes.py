@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice, product
+from itertools import chain, combinations, islice, product
 from typing import NamedTuple
 
 from hepm.experience.conditions import IN_PROJECT, Conditions
@@ -29,11 +29,6 @@ class Step(NamedTuple):
     actions: Sequence[Action]
     errors: Sequence[str]
 
-    @property
-    def failed(self) -> bool:
-        """Whether the call went wrong."""
-        return bool(self.errors) or any(action.failed for action in self.actions)
-
 
 def step_of(call: ToolCall, project: str = "") -> Step:
     """A call with what it does, and the errors in its result."""
@@ -47,12 +42,11 @@ def steps_of_run(run: Trajectory) -> list[Step]:
     calls = [call for call in run.calls() if is_shell(call.name)]
     steps = [step_of(call, run.tags.get("project", "")) for call in calls]
     commands = [command_of(call.arguments) for call in calls]
-    for number, command in enumerate(commands):
-        names = fetched_files(command)
-        for later in range(number + 1, len(commands) if names else 0):
-            if runs_file(commands[later], names):
-                for unsafe in (number, later):
-                    steps[unsafe] = steps[unsafe]._replace(actions=())
+    fetched = list(map(fetched_files, commands))
+    for number, later in combinations(range(len(steps)), 2):
+        if fetched[number] and runs_file(commands[later], fetched[number]):
+            for unsafe in (number, later):
+                steps[unsafe] = steps[unsafe]._replace(actions=())
     return steps
 
 
@@ -64,10 +58,9 @@ def tools_of(step: Step) -> list[ToolName]:
 
 
 class _Met(NamedTuple):
-    """What the runs that met an error did next, by id; and their files and days since 1970."""
+    """What the runs that met an error did next, by success and id; and their files and days since 1970."""
 
-    good: dict[str, list[str]]
-    bad: dict[str, list[str]]
+    did: dict[bool, dict[str, list[str]]]
     days: set[tuple[str, float]]
 
 
@@ -82,12 +75,11 @@ def recipes_by_project(runs: Iterable[Trajectory]) -> list[Principle]:
     recipes: dict[str, Principle] = {}
     for where, runs_there in grouped.items():
         for recipe in islice(learn_recipes(runs_there, where), 200):  # the best supported ones
-            if recipe.id in recipes:
+            first = recipes.setdefault(recipe.id, recipe)
+            if first is not recipe:
                 # The condition on the project comes first.
                 conditions = replace(recipe.conditions, preconditions=recipe.conditions.preconditions[-1:])
-                recipes[recipe.id] = replace(recipes[recipe.id], conditions=conditions)
-            else:
-                recipes[recipe.id] = recipe
+                recipes[recipe.id] = replace(first, conditions=conditions)
     return list(recipes.values())
 
 
@@ -97,7 +89,7 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = Conditions()) 
     A recipe says "pytest: connection refused → docker compose up -d db". `tried` are the labelled runs that did so
     after the error; its tool is a shell if several of its programs met the error.
     """
-    met: defaultdict[tuple[ToolName, str], _Met] = defaultdict(lambda: _Met({}, {}, set()))
+    met: defaultdict[tuple[ToolName, str], _Met] = defaultdict(lambda: _Met({True: {}, False: {}}, set()))
     for run in runs:
         success = run.outcome.graded().success
         if success is None:
@@ -109,8 +101,8 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = Conditions()) 
             for error, tool in product(step.errors, tools_of(step)):
                 seen = met[tool, error]
                 seen.days.add(day)
-                of_outcome = seen.good if success else seen.bad
-                of_outcome[run.id] = list(dict.fromkeys([*repair, *of_outcome.get(run.id, ())]))
+                did = seen.did[success]
+                did[run.id] = list(dict.fromkeys([*repair, *did.get(run.id, ())]))
     found = filter(None, (_recipe(*place, seen, where) for place, seen in met.items()))
     covered: defaultdict[str, set[str]] = defaultdict(set)  # runs by repair
     # The longest line says most; a program says more than the shell that runs it.
@@ -129,7 +121,8 @@ def _repair(steps: Sequence[Step]) -> Iterator[str]:
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
         others = [action for action in step.actions if action.program not in own]
         yield from (action.text for action in others if action.changes and not action.failed)
-        if len(others) < len(step.actions) and not step.failed:
+        failed_again = step.errors or any(action.failed for action in step.actions)
+        if len(others) < len(step.actions) and not failed_again:
             break
 
 
@@ -137,19 +130,18 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
     """What most successful runs did after an error; None if too few met it, or if they do not agree."""
     if len(seen.days) == 1 and ("", 0.0) not in seen.days:  # all of one file and day, which are known
         return None
-    worked = Counter(chain.from_iterable(seen.good.values()))
-    failed = Counter(chain.from_iterable(seen.bad.values()))
-    begun = Counter(next(iter(did), "") for did in seen.good.values())
-    decides = list(worked)
-    if seen.bad:
-        # What failed runs did as often does not decide.
-        decides = [text for text in worked if failed[text] * len(seen.good) < worked[text] * len(seen.bad)]
+    good = seen.did[True]
+    bad = seen.did[False]
+    worked = Counter(chain.from_iterable(good.values()))
+    failed = Counter(chain.from_iterable(bad.values()))
+    begun = Counter(next(iter(did), "") for did in good.values())
+    # What failed runs did as often does not decide.
+    decides = [text for text in worked if failed[text] * len(good) < worked[text] * max(len(bad), 1)]
     # Of what as many did, the one that most did first; the order of runs decides nothing.
     repair = min(decides, key=lambda text: (-worked[text], -begun[text], text), default="")
     # Successful runs that did the same after the error, at the least, and their share of those that met it.
-    if worked[repair] < max(3, 0.6 * len(seen.good)):
+    if worked[repair] < max(3, 0.6 * len(good)):
         return None
-    good = [run for run, did in seen.good.items() if repair in did]
     # Of "Bash pytest" the program.
     shown = error
     if tool not in SHELLS:
@@ -158,7 +150,7 @@ def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Princi
         "guiding",
         f"{shown} → {repair}",
         triples=(Triple(f"{tool}: {error}", SOLVED_BY, repair),),
-        sources=sources_of(sorted(good)),
+        sources=sources_of(sorted(run for run, did in good.items() if repair in did)),
         tools=(tool,),
         conditions=replace(where, preconditions=(*where.preconditions, f"its result says {error}"), after=(tool,)),
         tried=worked[repair] + failed[repair],

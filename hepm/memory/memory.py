@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from hepm.cypher.model import Result
     from hepm.embed import Embedder
     from hepm.evidence.upkeep import LiveEvidence
-    from hepm.experience.prompt import Prompt, PromptOptions, TurnState
+    from hepm.experience.moment import Moment
+    from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.graph.examination import ExaminationProgress, Finding
     from hepm.ingest.copying import Copied
     from hepm.ingest.pipeline import IngestReport, ReportProgress
@@ -349,7 +350,7 @@ class Memory(OpenedMemory):
 
     def prompt(
         self,
-        messages: Messages | TurnState | None = None,
+        messages: Messages | Moment | None = None,
         *,
         state: str = "",
         after: LastTools = None,
@@ -369,7 +370,7 @@ class Memory(OpenedMemory):
         """The text for an agent's prompt now: notes, lessons in one sentence each, the next tools.
 
         Args:
-            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `TurnState` of it.
+            messages, state, after, history, tools: The conversation so far, as for `suggest`, or a `Moment` of it.
             user: The user whose notes to include, and for whom lessons may hold alone.
             environment: Leave out lessons of other environments.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
@@ -379,13 +380,13 @@ class Memory(OpenedMemory):
             token: Name of the token that asks at a server: what another one's runs alone taught is not for it.
         """
         from hepm.experience.moment import Moment
-        from hepm.experience.prompt import OPTIONS_BY_DEFAULT, TurnState, recollect, render
+        from hepm.experience.prompt import PromptOptions, recollect, render
 
-        options = options or OPTIONS_BY_DEFAULT
-        if isinstance(messages, TurnState):
+        options = options or PromptOptions()
+        if isinstance(messages, Moment):
             now = messages
         else:
-            now = TurnState.of(messages, state, after, history, turn)
+            now = Moment.of(messages, state, after, history, turn)
         available = _names_of(tools)
         found = Suggestions()
         # What is unlikely now is left out of lessons, too.
@@ -407,10 +408,9 @@ class Memory(OpenedMemory):
         if guarded is not None:
             found = guarded(found)
         names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
-        where = {"environment": environment, "user": user}
-        here = Moment(now.after, names, now.history, now.state, **where, as_written=options.as_written)
+        here = replace(now, names=names, environment=environment, user=user, as_written=options.as_written)
         bank = self.lessons.read_by(token)
-        items = [*recollect(bank, here, found, options=options, turn=now.turn, horizon=horizon, namespace=namespace)]
+        items = [*recollect(bank, here, found, options=options, horizon=horizon, namespace=namespace)]
         shown = found if options.suggestions else Suggestions()
         prompt = render(items, shown, budget=budget, lesson_tokens=options.lesson_tokens)
         if run:

@@ -211,7 +211,8 @@ class Session:
             horizon: The agent's maximum number of turns; 0 if unknown.
             keep: Whether to write the turns to disk before; False if the caller does it with `keep`.
         """
-        from hepm.experience.prompt import Prompt, TurnState
+        from hepm.experience.moment import Moment
+        from hepm.experience.prompt import Prompt
 
         # Without a record of the run, what a hint is worth would never be known.
         if messages is not None and not self._kept(lambda: self._record.take(messages)):
@@ -228,7 +229,7 @@ class Session:
             offered = tools
             if tools is None and self._options.tools is not None:
                 offered = [tool.name for tool in self._options.tools]
-            now = TurnState.after_turns(turns)
+            now = Moment.after_turns(turns)
             self.last = (START, *now.after)[-1]
             prompt = self._memory.prompt(
                 now,
@@ -326,9 +327,9 @@ class Session:
 
     def _stated_notes(self) -> Prompt:
         """What a control reads: what its user stated."""
-        from hepm.experience.prompt import OPTIONS_BY_DEFAULT, Prompt, items_of, render
+        from hepm.experience.prompt import Prompt, PromptOptions, items_of, render
 
-        user, options = self._run.user, self._options.prompt or OPTIONS_BY_DEFAULT
+        user, options = self._run.user, self._options.prompt or PromptOptions()
         notes = None
         if user and options.notes:
             notes = self._ask(lambda: self._memory.preferences.notes(user, namespace=self._namespace))

@@ -141,11 +141,12 @@ def _decisions_met(claims: Iterable[Claim], sample: RunSample) -> dict[Claim, li
     at_place: defaultdict[CallPlace, list[tuple[Claim, Conditions]]] = defaultdict(list)
     for claim in claims:
         met[claim] = []
+        conditions = claim.conditions
         # Whether the last call failed is part of the place.
-        failed = FactCondition(FAILED, true=True) in claim.conditions.facts
-        facts = tuple(fact for fact in claim.conditions.facts if fact.test.source != FAILED.source)
-        conditions = replace(claim.conditions, facts=facts, after=())
-        for after in claim.conditions.after or (START,):
+        failed = FactCondition(FAILED, true=True) in conditions.facts
+        facts = tuple(fact for fact in conditions.facts if fact.test.source != FAILED.source)
+        conditions = replace(conditions, facts=facts, after=())
+        for after in claim.after or (START,):
             at_place[CallPlace(after, failed)].append((claim, conditions))
     names = list(sample.numbers)
     for decision in sample.turns:

@@ -133,7 +133,7 @@ def report_of(
     forks = forks_of(rules, store, namespace=namespace, runs=labelled)
     rows, twice = lost_at(forks)
     principles = principles_as_counted(bank, rules, namespace=namespace)
-    lessons = lessons_for_file(bank, namespace=namespace, principles=principles).lessons
+    lessons, _ = lessons_for_file(bank, namespace=namespace, principles=principles)
     forks = tuple([replace(fork, line=_line_about(fork, lessons)) for fork in forks])
     about_forks = [fork.line for fork in forks if fork.line]
     advice = tuple(dict.fromkeys([*about_forks, *map(line_of, lessons)]))

@@ -107,7 +107,7 @@ def test_what_one_token_recorded_is_told_to_that_token_alone(server: Start, memo
     assert len(told.splitlines()) == 4
     hooks.repairs("ann", "own", "make schema")
     hooks.learned("own")
-    chosen = lessons_for_file(memory.lessons, namespace="default", every=True).lessons
+    chosen, _ = lessons_for_file(memory.lessons, namespace="default", every=True)
     assert not any("schema.sql" in lesson.text for lesson in chosen)
 
 

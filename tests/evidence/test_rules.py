@@ -306,7 +306,7 @@ def test_no_user_is_told_the_name_of_another_one(office: Memory) -> None:
 
 def test_what_depends_on_the_user_is_in_no_stored_lesson_and_no_file(office: Memory) -> None:
     assert not any(re.search(r"user-\d|most users", str(one.row)) for one in office.lessons.list("principle"))
-    for_file = lessons_for_file(office.lessons, namespace="default").lessons
+    for_file, _ = lessons_for_file(office.lessons, namespace="default")
     assert for_file
     assert not any("user-" in one.text for one in for_file)
 

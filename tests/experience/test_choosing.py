@@ -152,10 +152,10 @@ def test_of_lessons_that_differ_in_a_number_the_best_used_one_is_shown(memory: M
     memory.experiences.distill()
     ids = [one.row.id for one in memory.lessons.list("experience")]
     assert len(ids) == 6
-    search = partial(memory.experiences.search, "please refund order 20", floor=-1.0, k=6)
-    assert sorted(one.experience.zone for one in search()) == ["golden", "warning"]
+    search = partial(memory.lessons.search, "please refund order 20", "experience", floor=-1.0, limit=6)
+    assert sorted(one.row.properties["zone"] for one, _ in search()) == ["golden", "warning"]
     for used in ids:
         memory.lessons.show(used, [used])
         memory.lessons.record_outcome(used, success=True)
-        assert used in [one.experience.id for one in search()]
+        assert used in [one.row.id for one, _ in search()]
         memory.lessons.record_outcome(used, success=False)

@@ -95,6 +95,6 @@ def test_the_model_reads_once_what_does_not_hold_and_may_mend_it(
 def test_what_one_run_may_show_by_chance_is_left_to_counting(
     bank: LessonBank, distill: Callable[..., DistillReport]
 ) -> None:
-    told = (("refund: connection refused by …", "solved_by", "reconnect"), ("refund.amount", "comes_from", "get_order"))
-    assert distill(principle(*told, ("an order", "is worth", "a look"))).new == 1
+    recipe = ("refund: connection refused by …", "solved_by", "reconnect")
+    assert distill(principle(recipe, ("an order", "is worth", "a look"))).new == 1
     assert [one.predicate for one in stored(bank)[0].triples] == ["is worth"]

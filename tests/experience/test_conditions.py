@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.evidence.decisions import CALLED
 from hepm.evidence.facts import FactTest
+from hepm.experience.comparison import says_nothing
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import from_record, to_record
@@ -86,13 +89,14 @@ def test_what_is_no_test_of_a_fact_is_refused(text: str) -> None:
         FactCondition.read(text)
 
 
-def test_words_of_the_user_that_earlier_versions_kept_apart_are_a_condition_of_which_any_is_enough() -> None:
-    read = Conditions.read(Conditions().record | {"says": ("cancel", "stop")})
-    assert read.when == 'when the user says words such as "cancel", "stop"'
-    assert read.holds(KNOWN, [])
-    assert not read.holds({SAID: {"~refund": 1.0}}, [])
-
-
 def test_a_lesson_keeps_its_condition_in_its_record_and_in_a_file() -> None:
     row = rule(CANCELLATION).row()
     assert Principle.of(from_record(to_record(row))) == rule(CANCELLATION)
+
+
+def test_a_rule_of_before_with_words_of_the_user_beside_its_condition_waits_until_it_is_counted_again() -> None:
+    row = rule(CANCELLATION).row()
+    former = replace(row, properties={**row.properties, "tried": 3, "says": ("stop",)})
+    assert says_nothing(former)
+    again = replace(row, properties={**row.properties, "tried": 4})
+    assert not says_nothing(former.with_counts(again.properties))

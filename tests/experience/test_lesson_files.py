@@ -54,8 +54,8 @@ def bank(tmp_path: Path) -> Iterator[LessonBank]:
 
 
 def written(bank: LessonBank, text: str = TEXT, *, every: bool = False) -> str:
-    chosen = lessons_for_file(bank, namespace=NS, every=every)
-    return LessonFile.read(text, "AGENTS.md").with_lessons(chosen.lessons, namespace=NS)
+    chosen, _ = lessons_for_file(bank, namespace=NS, every=every)
+    return LessonFile.read(text, "AGENTS.md").with_lessons(chosen, namespace=NS)
 
 
 def live(bank: LessonBank) -> set[str]:
@@ -70,7 +70,7 @@ def test_only_lessons_that_a_prompt_would_show_are_written_unless_all_are_wanted
     (line,) = items(written(bank))
     assert line.startswith(f"- {SAID} (from 1 run) <!-- {GOOD.id[:10]} ")
     assert len(items(written(bank, every=True))) == 2
-    assert lessons_for_file(bank, namespace=NS).left_out == 1
+    assert lessons_for_file(bank, namespace=NS)[1] == 1
 
 
 def test_a_counted_lesson_that_hangs_on_a_word_number_or_id_is_written_only_if_all_are(bank: LessonBank) -> None:
@@ -147,8 +147,8 @@ def test_lessons_about_one_user_and_notes_are_never_written(bank: LessonBank) ->
     ann = FactCondition(FactTest(USER, "=ann", 0.5))
     mine = replace(GOOD, text="Ann wants to buy.", conditions=Conditions(facts=(ann,)))
     bank.change(LessonChange(put=[mine.row(), Notes("ann", "- short").row()]), namespace=NS)
-    chosen = lessons_for_file(bank, namespace=NS, every=True)
-    assert not any("nn" in one.text for one in chosen.lessons)
+    chosen, _ = lessons_for_file(bank, namespace=NS, every=True)
+    assert not any("nn" in one.text for one in chosen)
 
 
 def test_words_of_a_lesson_cannot_end_the_section(bank: LessonBank) -> None:
@@ -221,8 +221,7 @@ def test_a_hostile_lesson_is_one_plain_bounded_line_of_a_file(bank: LessonBank) 
     assert max(map(len, text.splitlines())) < 3_000
 
 
-def test_words_that_earlier_versions_wrote_of_the_user_are_facts_of_a_claim() -> None:
-    former = Claim.read('{"after": ["look"], "says": ["cancel", "stop"], "call": ["drop"]}')
-    (fact,) = former.conditions.facts
-    assert fact.test.holds({"<SAID>": {"~stop": 1.0}})
-    assert not fact.test.holds({"<SAID>": {"~send": 1.0}})
+def test_a_claim_with_more_than_this_version_reads_is_none() -> None:
+    assert Claim.read('{"after": ["look"], "call": ["drop"]}') is not None
+    for more in ('"says": ["cancel"]', '"until": 3'):
+        assert Claim.read(f'{{"after": ["look"], {more}, "call": ["drop"]}}') is None

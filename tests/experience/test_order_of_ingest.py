@@ -34,11 +34,11 @@ def exported(runs: list[Trajectory]) -> list[str]:
             memory.ingest([one])
         memory.experiences.distill()
         memory.principles.distill()
-        chosen = lessons_for_file(memory.lessons, namespace=NS, every=True)
+        chosen, _ = lessons_for_file(memory.lessons, namespace=NS, every=True)
         lessons = [line for line in memory.export(namespace=NS) if line.startswith('{"hepm":2,"lesson"')]
         told = memory.prompt([{"role": "user", "content": "Please buy order 3 now"}], after="look").text
         return [
-            LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, namespace=NS),
+            LessonFile.read("", "AGENTS.md").with_lessons(chosen, namespace=NS),
             *lessons,
             told,
         ]

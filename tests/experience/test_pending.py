@@ -11,7 +11,7 @@ import pytest
 
 from hepm import Memory
 from hepm.experience.lesson_files import LessonFile, approved_in, edit_lesson, lessons_for_file
-from hepm.experience.lessons import Principle
+from hepm.experience.lessons import Experience, Principle
 from hepm.experience.moment import Moment
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import FAILS_AFTER, FOLLOWED_BY, PENDING, LessonRow, Source, Triple
@@ -49,9 +49,10 @@ def told(memory: Memory) -> str:
     texts = [memory.prompt(MESSAGES, options=options).text, memory.prompt(MESSAGES).text]
     texts += [found.principle.text for found in memory.principles.search(EVIL, floor=-1.0)]
     texts += [found.principle.text for found in memory.principles.at(["get_order"])]
-    texts += [found.experience.lesson for found in memory.experiences.search(EVIL, floor=-1.0)]
+    found = memory.lessons.search(EVIL, "experience", limit=9, floor=-1.0)
+    texts += [Experience.of(stored.row).lesson for stored, _ in found]
     for every in (False, True):
-        texts += [lesson.line for lesson in lessons_for_file(memory.lessons, namespace="default", every=every).lessons]
+        texts += [lesson.line for lesson in lessons_for_file(memory.lessons, namespace="default", every=every)[0]]
     return "\n".join(texts)
 
 
@@ -152,8 +153,8 @@ def test_runs_that_did_not_teach_a_lesson_confirm_what_it_advises_and_no_word_mo
 def test_who_merges_a_file_approves_the_pending_lessons_whose_whole_words_stand_in_it(memory: Memory) -> None:
     texts = ("Call get_order first.", EVIL, "Long. " * 500)
     memory.lessons.change(LessonChange(put=[principle(text).row() for text in texts], imported=True))
-    chosen = lessons_for_file(memory.lessons, namespace="default", pending=True)
-    section = LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, namespace="default")
+    chosen, _ = lessons_for_file(memory.lessons, namespace="default", pending=True)
+    section = LessonFile.read("", "AGENTS.md").with_lessons(chosen, namespace="default")
     assert "call get_order first. (from 1 run; pending)" in section.casefold()
     merged = "\n".join(line for line in section.splitlines() if "wire_money" not in line)
     # The end of another line is no line.
@@ -166,19 +167,3 @@ def test_who_merges_a_file_approves_the_pending_lessons_whose_whole_words_stand_
 def test_a_pending_lesson_is_about_no_place(memory: Memory) -> None:
     memory.lessons.change(LessonChange(put=[principle(EVIL).row()], imported=True))
     assert memory.principles.about(Moment(["get_order"])) == []
-
-
-def test_where_arguments_come_from_is_told_only_in_the_words_of_a_person(memory: Memory) -> None:
-    counted = Principle(
-        "guiding",
-        "Pass the result of get_order to refund as `order`.",
-        triples=(Triple("refund.order", "comes_from", "get_order"),),
-        sources=(Source("elsewhere"),),
-        tools=("refund", "get_order"),
-    ).row()
-    memory.store.lessons.carry([counted], namespace="default")
-    assert "Pass the result" not in told(memory)
-    words = "Pass the order that get_order found to refund, without its prefix."
-    [stored] = memory.lessons.list("principle")
-    edit_lesson(memory.lessons, stored, words, namespace="default")
-    assert words in memory.prompt([{"role": "user", "content": words}]).text

@@ -22,8 +22,8 @@ def section(tmp_path_factory: pytest.TempPathFactory) -> str:
     with Memory.open(tmp_path_factory.mktemp("written") / "m.hepm") as memory:
         memory.ingest(desk_runs())
         learn_by_counting(memory.lessons)
-        chosen = lessons_for_file(memory.lessons, namespace="default")
-        return LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, namespace="default")
+        chosen, _ = lessons_for_file(memory.lessons, namespace="default")
+        return LessonFile.read("", "AGENTS.md").with_lessons(chosen, namespace="default")
 
 
 def checked(section: str, tmp_path: Path, *runs: object) -> dict[str, CheckedLine]:
@@ -86,8 +86,8 @@ def test_lines_about_stopping_are_checked_by_how_runs_end(tmp_path: Path) -> Non
     with Memory.open(tmp_path / "m.hepm") as memory:
         memory.ingest(runs("old", done_by_itself=False))
         learn_by_counting(memory.lessons)
-        chosen = lessons_for_file(memory.lessons, namespace="default")
-        section = LessonFile.read("", "AGENTS.md").with_lessons(chosen.lessons, namespace="default")
+        chosen, _ = lessons_for_file(memory.lessons, namespace="default")
+        section = LessonFile.read("", "AGENTS.md").with_lessons(chosen, namespace="default")
     assert "After look, call settle rather than stop." in section
     for name, works, verdict in (("same", False, "supported"), ("changed", True, "untrue")):
         with Memory.open(tmp_path / name) as memory:
