@@ -181,7 +181,7 @@ def _advise(memory: Memory, namespaces: Sequence[str], store: str, *, as_json: b
     for name in namespaces:
         found += obstacles(memory, namespace=name)
     if as_json:
-        print_json({"advice": [obstacle.to_json() for obstacle in found]})
+        print_json({"advice": list(map(asdict, found))})
         return
     where = ""
     if chosen_by(store) == FROM_COMMAND:

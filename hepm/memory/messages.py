@@ -30,28 +30,21 @@ class AddedMessage(NamedTuple):
     left: bool = False
 
 
-def function_call(tool: ToolName, arguments: Arguments | None, id: str) -> Object:
-    """A call as it stands in a message; InputError if it cannot be stored."""
+def call_and_result(tool: ToolName, arguments: Arguments | None, result: object, id: str) -> tuple[Object, str]:
+    """A call and its result as they stand in messages; InputError if one of them cannot be stored.
+
+    A result that is no text is stored as JSON, and "" if it is unknown.
+    """
     try:
         if len(ToolCall(tool).name) > MAX_NAME:
             raise ValueError(f"its name has {len(tool):,} characters; {MAX_NAME} are the limit")
-        return {"id": id, "type": "function", "function": {"name": tool, "arguments": decoded(dict(arguments or {}))}}
+        function = {"name": tool, "arguments": decoded(dict(arguments or {}))}
+        text = "" if result is None else result
+        if not isinstance(text, str):
+            text = json.dumps(text, default=str)
     except (RecordError, TypeError, ValueError, RecursionError) as error:
-        raise _not_recorded(tool, error) from error
-
-
-def result_text(tool: ToolName, result: object) -> str:
-    """A result as it is stored: a text as it is, anything else as JSON; "" if unknown. InputError if it is no data."""
-    if isinstance(result, str):
-        return result
-    try:
-        return "" if result is None else json.dumps(result, default=str)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _not_recorded(tool, error) from error
-
-
-def _not_recorded(tool: ToolName, error: Exception) -> InputError:
-    return InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error}")
+        raise InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error}") from error
+    return {"id": id, "type": "function", "function": function}, text
 
 
 def left_beside(left: Iterable[Object], given: Iterable[Any]) -> list[AddedMessage]:
@@ -173,6 +166,5 @@ def starts_alike(messages: Messages, others: Messages) -> bool:
 def _beginning(messages: Messages) -> tuple[str | None, ToolName | None]:
     """The first words of a user, and the first tool called."""
     turns = read_messages(messages)
-    texts = [turn.text for turn in turns if turn.role == "user"]
-    tools = [call.name for turn in turns for call in turn.calls]
-    return next(iter(texts), None), next(iter(tools), None)
+    text = next((turn.text for turn in turns if turn.role == "user"), None)
+    return text, next((call.name for turn in turns for call in turn.calls), None)

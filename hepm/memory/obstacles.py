@@ -6,7 +6,7 @@ Exact where a store counts it; what only records show is read from the latest ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from hepm.ingest.outcome import RULES, verdict_of
 from hepm.report.latest import hints_of, latest_runs
 from hepm.text import count_of
-from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.memory.memory import Memory
@@ -49,10 +48,6 @@ class Obstacle:
     mend: str
     command: str
     runs: int
-
-    def to_json(self) -> Object:
-        """In values that JSON can hold."""
-        return asdict(self)
 
 
 def obstacles(memory: Memory, *, namespace: str | None = None) -> list[Obstacle]:

@@ -18,10 +18,9 @@ from hepm.ingest.transitions import hints_in, tool_names, without_own_hints
 from hepm.memory.messages import (
     AddedMessage,
     as_messages,
-    function_call,
+    call_and_result,
     left_beside,
     merged,
-    result_text,
     starts_alike,
 )
 from hepm.text import count_of
@@ -154,7 +153,7 @@ class SessionConversation:
         # Check everything before storing any of it: a part that cannot be stored would spoil the run.
         self._calls += 1
         id = id or f"recorded_{self._calls}"
-        call, text = function_call(tool, arguments, id), result_text(tool, result)
+        call, text = call_and_result(tool, arguments, result, id)
         messages = [recorded.message for recorded in self._added]
         before = next((message for message in reversed(messages) if message.get("tool_calls")), None)
         last = messages[-1] if messages else {}

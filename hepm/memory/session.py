@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
@@ -20,7 +20,6 @@ from hepm.memory.guard import SILENT, at_level
 from hepm.memory.journal import SessionFile
 from hepm.memory.record import SessionConversation, calls_in
 from hepm.types import (
-    DEFAULT_NAMESPACE,
     HINT,
     LEVEL,
     RECORDED_BY,
@@ -61,14 +60,14 @@ class SessionOptions:
         denies: Whether calls that memory knows to fail are denied.
     """
 
-    namespace: str = DEFAULT_NAMESPACE
-    system: str = ""
-    tools: Sequence[Tool] | None = None
-    holdout: float = 0.0
-    denies: bool = False
-    distill: bool = True
-    prompt: PromptOptions | None = None
-    ingest: IngestOptions = field(default_factory=IngestOptions)
+    namespace: str
+    system: str
+    tools: Sequence[Tool] | None
+    holdout: float
+    denies: bool
+    distill: bool
+    prompt: PromptOptions | None
+    ingest: IngestOptions
 
 
 class Session:
@@ -587,38 +586,6 @@ class Session:
                 recorded. Nothing of it is stored then.
             StoreError: the store cannot be written. Call it again later.
         """
-        self._store(success, reward, messages)
-
-    async def afinish(
-        self,
-        *,
-        success: bool | None = None,
-        reward: float | None = None,
-        messages: Messages | None = None,
-    ) -> None:
-        """`finish` without blocking the event loop."""
-        if messages is not None:
-            messages = [*messages]  # the conversation may go on meanwhile
-        await asyncio.to_thread(self._store, success, reward, messages)
-
-    def _finished(self, success: bool | None, reward: float | None, messages: Messages | None) -> Trajectory:
-        """The run to store, without the hints of this session."""
-        if self._failed is not None:
-            raise self._failed
-        if messages is not None:
-            self._record.take(messages)
-        # A run that is finished again keeps its turns and its time: only a label is new.
-        run = self._stored or replace(self._run, ended_at=time.time())
-        if self._stored is None or messages is not None:
-            run = replace(run, turns=self._record.turns())
-        try:
-            return replace(run, tags=self._run.tags, outcome=graded(reward, success), tools=self._options.tools or ())
-        except ValueError as error:
-            raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
-
-    def _store(
-        self, success: bool | None = None, reward: float | None = None, messages: Messages | None = None
-    ) -> None:
         with self._storing, switching_often():
             run = self._finished(success, reward, messages)
             # A session that only had a system prompt is no run.
@@ -648,13 +615,40 @@ class Session:
             tried = self.trial is not None and not self.trial.shadow
             sessions.tidy_soon(tried=tried, options=options, namespace=self._namespace)
 
+    async def afinish(
+        self,
+        *,
+        success: bool | None = None,
+        reward: float | None = None,
+        messages: Messages | None = None,
+    ) -> None:
+        """`finish` without blocking the event loop."""
+        if messages is not None:
+            messages = [*messages]  # the conversation may go on meanwhile
+        await asyncio.to_thread(self.finish, success=success, reward=reward, messages=messages)
+
+    def _finished(self, success: bool | None, reward: float | None, messages: Messages | None) -> Trajectory:
+        """The run to store, without the hints of this session."""
+        if self._failed is not None:
+            raise self._failed
+        if messages is not None:
+            self._record.take(messages)
+        # A run that is finished again keeps its turns and its time: only a label is new.
+        run = self._stored or replace(self._run, ended_at=time.time())
+        if self._stored is None or messages is not None:
+            run = replace(run, turns=self._record.turns())
+        try:
+            return replace(run, tags=self._run.tags, outcome=graded(reward, success), tools=self._options.tools or ())
+        except ValueError as error:
+            raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._stored is None:
             try:
-                self._store()
+                self.finish()
             except HepmError as failed:
                 if kind is None:
                     raise

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import takewhile
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,6 +15,7 @@ from hepm.errors import StoreUnavailableError
 from hepm.graph.trials import CONTROL, MEMORY
 from hepm.memory.background import BackgroundJobs
 from hepm.memory.guard import LATEST, LEVELS, NOTHING_KNOWN, GuardState, LevelOutcomes, Outcomes, drawn
+from hepm.memory.journal import common
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 if TYPE_CHECKING:
@@ -150,9 +150,7 @@ class Sessions:
         stored = self._memory.run(kept.run.id, namespace=kept.namespace)
         if stored is None:
             return None
-        pairs = zip(kept.run.turns, stored.turns, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        rest = kept.run.turns[same:]
+        rest = kept.run.turns[common(kept.run.turns, stored.turns) :]
         if all(turn.role == "system" for turn in rest):
             return None
         # The id of the stored run is taken: "run-2", "run-3".

@@ -142,9 +142,7 @@ def index_of(tools: Sequence[object]) -> ToolIndex:
     return _index(tuple(texts))
 
 
-@lru_cache(maxsize=_INDEXES)
-def _index(texts: tuple[str, ...]) -> ToolIndex:
-    return ToolIndex(texts)
+_index: Final = lru_cache(maxsize=_INDEXES)(ToolIndex)
 
 
 def _tool_in(text: str) -> Tool | None:
