@@ -166,9 +166,9 @@ class Proxy:
 
     def _with_hint(self, exchange: _Exchange, api: Api, path: str, namespace: str) -> _Exchange:
         """A request with its run and the hint; without them if memory cannot read it."""
-        raw, headers = exchange.content, headers_of(exchange.client)
+        headers = headers_of(exchange.client)
         try:
-            body = wire.read_body(api, raw)
+            body = wire.read_body(api, exchange.content)
             model = wire.model_of(path, body)
             about = {name: headers.get(f"x-hepm-{name}", "").strip() for name in ("user", "task", "environment")}
             if headers.get("user-agent", "").startswith(_CLAUDE_CODE):
@@ -194,9 +194,7 @@ class Proxy:
                 with_tail = partial(placed, "tail")
             all_tools = [] if shortened is own else objects(own.get("tools"))
             sent = placed(placement)
-            hinted = _Exchange(
-                exchange.client, exchange.url, exchange.headers, api, raw, sent, run, model, with_tail, all_tools
-            )
+            hinted = replace(exchange, body=sent, run=run, model=model, with_tail=with_tail, tools=all_tools)
             if sent is not body:  # else the client's own bytes are sent
                 hinted.change(sent)
             return hinted
@@ -308,7 +306,15 @@ class Proxy:
         """The endpoint's answer that goes to the client, whose body is yet to come."""
         run, answer = exchange.run, await self._send(exchange)
         if exchange.with_tail is not None and answer.status_code in _REFUSED:
-            answer = await self._send_with_tail(exchange, exchange.with_tail, answer)
+            # Some chat templates take no user's message behind a result: the hint goes into the last message, then and
+            # from now on. Any other refusal comes again, and goes to the client.
+            body = exchange.with_tail()
+            if body != exchange.body:
+                await asyncio.to_thread(exchange.change, body)
+                await answer.aclose()
+                answer = await self._send(exchange)
+                if answer.status_code < 400:
+                    self._tail[exchange.model] = True
         if exchange.api is None or run is None:
             return answer
         if exchange.with_tail is not None and answer.status_code >= 500:
@@ -343,24 +349,6 @@ class Proxy:
                 raise httpx2.UnsupportedProtocol(f"by the environment's proxy and certificates: {error}") from error
         return self._transports[proxy]
 
-    async def _send_with_tail(
-        self, exchange: _Exchange, with_tail: Callable[[], Object], refusal: httpx2.Response
-    ) -> httpx2.Response:
-        """The answer to the request with its hint in the last message, if that is another request; else `refusal`.
-
-        Some chat templates take no user's message behind a result. A model that answers now gets its hints so from then
-        on; any other refusal comes again, and goes to the client.
-        """
-        body = with_tail()
-        if body == exchange.body:
-            return refusal
-        await asyncio.to_thread(exchange.change, body)
-        await refusal.aclose()
-        answer = await self._send(exchange)
-        if answer.status_code < 400:
-            self._tail[exchange.model] = True
-        return answer
-
     async def _past_own_answers(
         self, exchange: _Exchange, api: Api, run: LiveRun, reply: httpx2.Response
     ) -> httpx2.Response:
@@ -375,7 +363,9 @@ class Proxy:
                 break
             if not _may_be_read(reply):
                 return reply
-            raw, reply = await _read(reply)
+            raw = await reply.aread()
+            # The same reply as if its bytes were yet to come.
+            reply = httpx2.Response(reply.status_code, headers=reply.headers.raw, stream=httpx2.ByteStream(raw))
             own = None
             try:
                 async with asyncio.timeout(self._hint_s):
@@ -405,18 +395,18 @@ class Proxy:
 
         The run keeps a denied call beside the conversation, which does not contain it.
         """
-        for place, call in enumerate(read_reply(api, "", raw).calls):
+        reply = read_reply(api, "", raw)
+        for place, call in enumerate(reply.calls):
             if call.name == MORE_TOOLS and exchange.tools:
-                self._runs.counts["more_tools", run.namespace] += 1
-                body = self._lists.answer(api, run, exchange.tools, exchange.body, raw, place)
-                return body, wire.write_body(body)
-            with run.lock:
-                denial = run.session.denial(call.name, call.arguments)
-                if denial is None:
-                    continue
-                run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
-            self._runs.counts["denied", run.namespace] += 1
-            body = after_denial(api, exchange.body, raw, place, denial.text)
+                counted, body = "more_tools", self._lists.answer(api, run, exchange.tools, exchange.body, reply, place)
+            else:
+                with run.lock:
+                    denial = run.session.denial(call.name, call.arguments)
+                    if denial is None:
+                        continue
+                    run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
+                counted, body = "denied", after_denial(api, exchange.body, reply, place, denial.text)
+            self._runs.counts[counted, run.namespace] += 1
             return body, wire.write_body(body)
         return None
 
@@ -481,12 +471,6 @@ def proxy_for(url: httpx2.URL) -> str:
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all", "")
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
-
-
-async def _read(reply: httpx2.Response) -> tuple[bytes, httpx2.Response]:
-    """The bytes of a reply, and the same reply as if they were yet to come."""
-    raw = await reply.aread()
-    return raw, httpx2.Response(reply.status_code, headers=reply.headers.raw, stream=httpx2.ByteStream(raw))
 
 
 def _may_be_read(reply: httpx2.Response) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from hepm.agents.wire import Api, inner_of, items_of, object_in, objects, parsed, text_of
@@ -28,10 +28,12 @@ class Reply:
     Attributes:
         messages: As chat messages.
         id: Of the response, which a next request may name as `previous_response_id`; "" in Chat Completions.
+        body: As the API writes a reply that is not streamed.
     """
 
     messages: tuple[Object, ...] = ()
     id: str = ""
+    body: Object = field(default_factory=Object)
 
     @property
     def calls(self) -> list[OpenCall]:
@@ -39,18 +41,15 @@ class Reply:
         return [call for message in self.messages for call in chat_calls(message)]
 
 
-def after_denial(api: Api, body: Object, raw: bytes, denied: int, why: str) -> Object:
+def after_denial(api: Api, body: Object, reply: Reply, denied: int, why: str) -> Object:
     """The request that follows a reply of which no call is made: with the reply, and results that say so.
 
     Of several choices it goes on with the first. An endpoint refuses it for calls that take no text for a result.
 
     Args:
-        raw: The bytes of the reply.
-        denied: Which of its calls memory denies, from 0, and `why`; the others of its turn are not made either.
+        denied: Which call of the reply memory denies, from 0, and `why`; the others of its turn are not made either.
     """
-    reply = object_in(parsed(raw))
-    said = read_reply(api, "", raw).messages
-    calls = [call for message in said for call in objects(message.get("tool_calls"))]
+    calls = [call for message in reply.messages for call in objects(message.get("tool_calls"))]
     results: list[Object] = []
     for place, call in enumerate(calls):
         id, text = call.get("id"), why if place == denied else _NOT_MADE
@@ -65,13 +64,13 @@ def after_denial(api: Api, body: Object, raw: bytes, denied: int, why: str) -> O
             result = {"role": "tool", "tool_call_id": id, "content": text}
         results.append(result)
     if api == "responses":
-        return {**body, "input": [*items_of(body), *objects(reply.get("output")), *results]}
+        return {**body, "input": [*items_of(body), *objects(reply.body.get("output")), *results]}
     if api == "gemini":
-        turns = [_content(reply), {"role": "user", "parts": results}]
+        turns = [_content(reply.body), {"role": "user", "parts": results}]
         return {**body, "contents": [*objects(body.get("contents")), *turns]}
-    turns = [*said, *results]
+    turns = [*reply.messages, *results]
     if api == "messages":  # its thoughts go back with their signatures
-        turns = [{"role": "assistant", "content": reply.get("content")}, {"role": "user", "content": results}]
+        turns = [{"role": "assistant", "content": reply.body.get("content")}, {"role": "user", "content": results}]
     return {**body, "messages": [*objects(body.get("messages")), *turns]}
 
 
@@ -86,17 +85,17 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
         body = _JOINED[api](objects(body))
     body = object_in(body)
     if api == "responses":
-        return Reply(tuple(item_messages(objects(body.get("output")))), text_of(body.get("id")))
+        return Reply(tuple(item_messages(objects(body.get("output")))), text_of(body.get("id")), body)
+    messages: list[Object] = []
     if api == "chat":
         # Of several choices, clients go on with the first.
         first = [one.get("message") for one in objects(body.get("choices")) if not one.get("index")]
-        return Reply(tuple(objects(first)[:1]))
-    if api == "gemini":
-        body, key = _content(body), "parts"
+        messages = objects(first)[:1]
     else:
-        key = "content"
-    parts = objects(body.get(key))
-    return Reply(tuple(spread({"role": "assistant", key: parts})) if parts else ())
+        parts = objects(body.get("content") if api == "messages" else _content(body).get("parts"))
+        if parts:
+            messages = spread({"role": "assistant", "content": parts})
+    return Reply(tuple(messages), body=body)
 
 
 class StreamEnd:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
-from hepm.agents.replies import Api, after_denial, read_reply
+from hepm.agents.replies import Api, Reply, after_denial
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import messages_of, name_of, objects, text_of
 from hepm.errors import InputError
@@ -56,18 +56,17 @@ class ToolLists:
                 return body
             return {**body, "tools": self._shortened(api, run, tools)}
 
-    def answer(self, api: Api, run: LiveRun, tools: Sequence[Object], sent: Object, raw: bytes, place: int) -> Object:
+    def answer(self, api: Api, run: LiveRun, tools: Sequence[Object], sent: Object, reply: Reply, place: int) -> Object:
         """The request that answers a reply's call of `more_tools`.
 
         Args:
             tools: All of the client's.
             sent: The request as it went out.
-            raw: The bytes of the reply, and `place`, which of its calls this is, from 0.
+            place: Which call of the reply this is, from 0.
         """
-        call = read_reply(api, "", raw).calls[place]
+        query = text_of(reply.calls[place].arguments.get("query"))
         with run.lock:
-            text = self._found(run, tools, text_of(call.arguments.get("query")))
-            after = after_denial(api, sent, raw, place, text)
+            after = after_denial(api, sent, reply, place, self._found(run, tools, query))
             return {**after, "tools": self._shortened(api, run, tools)}
 
     def _found(self, run: LiveRun, tools: Sequence[Object], query: str) -> str:
