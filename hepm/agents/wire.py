@@ -50,8 +50,6 @@ _VENDORS: Final[dict[Vendor, str]] = {
 }
 _ATTRIBUTION: Final = "x-anthropic-billing-header:"
 """How the block of Claude Code's system prompt begins that may differ in each request, and that caches leave out."""
-_SCHEMAS: Final = frozenset({"input_schema", "parametersJsonSchema", "parameters_json_schema"})
-"""Where tools of Anthropic and of Gemini say what they take."""
 _RESULT_KEYS: Final = frozenset({"functionResponse", "function_response"})
 # What JSON was read from holds no circles; to look for them takes an eighth of the time.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
@@ -246,11 +244,10 @@ def _anthropic_ids(body: Object) -> tuple[str, str]:
 
 
 def tools_of(body: Object) -> list[Object]:
-    """The tools of a request that have a name, as Chat Completions write them.
+    """The tools of a request that have a name.
 
     Codex sends some as an item of its input (`additional_tools`), and groups them in namespaces.
     """
-    # Each is {"type": "function", "function": {"name": …}} in chat, {"type": "function", "name": …} in responses.
     given = objects(body.get("tools"))
     for item in objects(body.get("input")):
         if item.get("type") == "additional_tools":
@@ -261,11 +258,8 @@ def tools_of(body: Object) -> list[Object]:
             given += objects(tool.get("tools"))
             continue
         given += objects(tool.get("functionDeclarations") or tool.get("function_declarations"))  # Gemini's
-        inner = dict(inner_of(tool) or tool)
-        for key in _SCHEMAS & inner.keys():
-            inner["parameters"] = inner.pop(key)
-        if 0 < len(text_of(inner.get("name"))) <= MAX_NAME:
-            tools.append({"type": "function", "function": inner})
+        if 0 < len(name_of(tool)) <= MAX_NAME:
+            tools.append(tool)
     return tools
 
 
