@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 from mcp.server import MCPServer
@@ -33,7 +32,7 @@ from hepm.ingest.call_errors import errors_of
 from hepm.ingest.records import MAX_LABEL, without_surrogates
 from hepm.ingest.transitions import own_tool
 from hepm.memory.session import HELD_OUT
-from hepm.text import what_is_wrong
+from hepm.text import day_of, what_is_wrong
 from hepm.types import RECORDED_BY, START, SUMMARY_TOOL, FailedWay, Object, Suggestions, ToolName
 
 _SEARCHED: Final = 50  # situations, among which many go on in the same way
@@ -288,11 +287,10 @@ class _Tools:
 
     def _failed_tool(self, way: FailedWay) -> FailedTool:
         """With what the failed runs say that this token may read."""
-        days: list[str] = []
         errors: list[str] = []
-        for run in self._memory.lessons.runs(way.failed_runs, namespace=NAMESPACE.get()):
-            if run.ended_at:
-                days.append(datetime.fromtimestamp(run.ended_at, UTC).date().isoformat())
+        failed = list(self._memory.lessons.runs(way.failed_runs, namespace=NAMESPACE.get()))
+        days = filter(None, [day_of(run.ended_at) for run in failed])
+        for run in failed:
             if _may_read(run.tags.get(RECORDED_BY, "")):
                 for call in run.calls():
                     if call.name == way.tool and (call.error or (call.result or "").lstrip()[:5].lower() == "error"):
@@ -349,12 +347,12 @@ class _Tools:
             if stored is None or _said_by(stored.row) not in (_author("agent"), _author("user")):
                 raise InputError(f"{lesson!r} is no lesson that this agent remembered: a person may retire others")
             memory.lessons.change(LessonChange(drop=[lesson]), namespace=namespace)
-            return "forgotten"
-        mine = self.my_preferences(session_id, user)
-        if preference not in mine.preferences:
-            raise InputError(f"{preference!r} is none of the preferences of this user: see my_preferences")
-        kept = [line for line in mine.preferences if line != preference]
-        memory.preferences.edit(mine.user, "\n".join(kept), namespace=namespace)
+        else:
+            mine = self.my_preferences(session_id, user)
+            if preference not in mine.preferences:
+                raise InputError(f"{preference!r} is none of the preferences of this user: see my_preferences")
+            kept = [line for line in mine.preferences if line != preference]
+            memory.preferences.edit(mine.user, "\n".join(kept), namespace=namespace)
         return "forgotten"
 
     def my_preferences(self, session_id: SessionId, user: UserName = "") -> UserPreferences:

@@ -157,7 +157,7 @@ class LiveRuns:
             ConflictError: another token began it.
         """
         with self._lock:
-            run = self._current(self._runs.get((namespace, id)))
+            run = self.find(id, namespace=namespace)
             if run is None:
                 return self._begin(id, namespace, door, **about)
             check_own(run.session)
