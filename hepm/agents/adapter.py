@@ -11,11 +11,11 @@ from uuid import uuid4
 
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.runs import MOST, LiveRuns
-from hepm.agents.wire import Object, objects, tagged
+from hepm.agents.wire import objects, tagged
 from hepm.errors import HepmError
 from hepm.memory import Memory
 from hepm.memory.session import Session
-from hepm.types import DEFAULT_NAMESPACE, ToolName
+from hepm.types import DEFAULT_NAMESPACE, Object, ToolName
 
 _log = logging.getLogger("hepm")
 
@@ -42,7 +42,7 @@ class AgentRun:
     def __init__(self, source: LiveRuns | Session, *, id: str = "", **about: Any) -> None:
         self.id = id or uuid4().hex
         self._source = source
-        self._about: dict[str, Any] = {"namespace": DEFAULT_NAMESPACE, **about}
+        self._about: Object = {"namespace": DEFAULT_NAMESPACE, **about}
         self._live: LiveRun | None = None
         self._results: dict[str, Object] = {}
         self._tools: list[ToolName] | None = None

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hepm.agents.coding_advice import after_calls, of_refused
@@ -32,7 +33,7 @@ from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.inner_tools import called_name
 from hepm.ingest.records import MAX_NAME, RecordError, check_calls
 from hepm.ingest.shell.command_names import command_name
-from hepm.types import ToolCall, Turn
+from hepm.types import Objects, ToolCall, Turn
 
 _SERVED: Final = "mcp__"
 """How the names of MCP servers' tools begin."""
@@ -41,11 +42,11 @@ _HINTED: Final = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatc
 """Events whose answer may hold a context. One in the answer to Stop would make the agent go on."""
 
 
+@dataclass(frozen=True)
 class ClaudeCode:
     """Answers hooks."""
 
-    def __init__(self, runs: LiveRuns) -> None:
-        self._runs = runs
+    _runs: LiveRuns
 
     def answer(self, event: Object, namespace: str, agent: str = CLAUDE_CODE) -> Object:
         """The body of the answer to one event of an agent's hooks; {} if there is nothing to say.
@@ -185,7 +186,7 @@ class ClaudeCode:
         return call
 
 
-def _calls_in(event: Object) -> list[Object]:
+def _calls_in(event: Object) -> Objects:
     listed = event.get("tool_calls")
     if not is_list(listed):
         raise InputError(f'"tool_calls" is {kind_of(listed)}, not a list')

@@ -198,7 +198,13 @@ class Guard:
             return refused(426, "hepm speaks HTTP, not WebSocket")
         if scope["path"] in OPEN and scope["method"] in ("GET", "HEAD"):
             return None
-        return self._unauthorised(scope, headers) or self._too_much(headers)
+        refusal = self._unauthorised(scope, headers)
+        length = headers.get("content-length", "0")
+        if refusal is None and not length.isdecimal():
+            return refused(400, "content-length is no number")
+        if refusal is None and int(length) > self._max_body:
+            return self._too_large()
+        return refusal
 
     def _unauthorised(self, scope: Scope, headers: _Headers) -> Response | None:
         access = self._access(headers)
@@ -219,14 +225,6 @@ class Guard:
         NAMESPACE.set(namespace)
         WRITES.set(access.write)
         TOKEN.set(access.name)
-        return None
-
-    def _too_much(self, headers: _Headers) -> Response | None:
-        length = headers.get("content-length", "0")
-        if not length.isdecimal():
-            return refused(400, "content-length is no number")
-        if int(length) > self._max_body:
-            return self._too_large()
         return None
 
     def _too_large(self) -> Response:

@@ -18,7 +18,7 @@ from langgraph.errors import GraphBubbleUp
 from hepm.agents.adapter import AgentRun, AgentRuns, Source, Verdict
 from hepm.agents.wire import appended, placement_for, without_foreign_hint
 from hepm.ingest.formats.message_layouts import chat_messages
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 
 class HepmState(AgentState[Any]):
@@ -142,7 +142,7 @@ def _hinted(run: AgentRun, request: Any) -> Any:
     return run.hinted(request, lambda: _chat(conversation), put, tools=tools)
 
 
-def _chat(messages: Any) -> list[Object]:
+def _chat(messages: Any) -> Objects:
     return chat_messages(messages_to_dict(messages))
 
 

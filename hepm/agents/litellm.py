@@ -16,7 +16,7 @@ from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns
 from hepm.memory import Memory
-from hepm.types import DEFAULT_NAMESPACE, Object
+from hepm.types import DEFAULT_NAMESPACE, Object, Objects
 
 _LATE_S: Final = 10.0
 _MAX_CALLS: Final = 10_000
@@ -85,7 +85,7 @@ class HepmLogger(CustomLogger):
             if call is not None:
                 run, known = call
                 choices = getattr(response_obj, "choices", None) or ()
-                messages: list[wire.Object] = []
+                messages: Objects = []
                 if choices and len(run.messages) == known:  # else a next request has brought the reply
                     messages.append(choices[0].message.model_dump(exclude_none=True))
                 self.runs.replied(run, Reply(tuple(messages)))
@@ -96,9 +96,9 @@ class HepmLogger(CustomLogger):
     log_failure_event = log_success_event
     async_log_failure_event = async_log_success_event
 
-    def _hinted(self, call: str, sent: wire.Object, about: wire.Object) -> list[wire.Object]:
+    def _hinted(self, call: str, sent: wire.Object, about: wire.Object) -> Objects:
         """The messages of a request, with a hint; `about` holds its metadata."""
-        messages: list[wire.Object] = sent["messages"]
+        messages: Objects = sent["messages"]
         with fail_open("goes on without a hint"):
             own = wire.without_foreign_hints("chat", {"messages": [dict(message) for message in messages]})
             said, messages = messages, own["messages"]

@@ -26,6 +26,7 @@ from hepm.experience.lessons import Principle
 from hepm.experience.matching import SENTENCE_CHARS
 from hepm.experience.notes import lines_of
 from hepm.experience.principles import Principles
+from hepm.graph.delta import Names
 from hepm.graph.lessons.rows import FAILS_AFTER, LessonRow, Source
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.call_errors import errors_of
@@ -202,8 +203,12 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
     )
     tools = _Tools(runs)
     reads = (
-        *(tools.suggest_next_tools, tools.search_experience, tools.find_tools),
-        *(tools.summarize_the_task, tools.what_failed_here, tools.my_preferences),
+        tools.suggest_next_tools,
+        tools.search_experience,
+        tools.find_tools,
+        tools.summarize_the_task,
+        tools.what_failed_here,
+        tools.my_preferences,
     )
     for tool in reads:
         app.add_tool(tool, annotations=_READS)
@@ -421,7 +426,7 @@ class _Tools:
         matches = memory.search(query, k=_SEARCHED, namespace=namespace)
         # The words of a situation are one run's: only the token that recorded it reads them.
         tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
-        ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], EarlierSituation] = {}
+        ways: dict[tuple[Names, Names], EarlierSituation] = {}
         for match in matches:
             if (match.after, match.before) not in ways and _may_read(tokens.get(match.run, "")):
                 ways[match.after, match.before] = EarlierSituation.model_validate(match)

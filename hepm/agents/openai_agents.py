@@ -18,6 +18,7 @@ from agents.tracing import add_trace_processor, get_current_span
 from hepm.agents.adapter import AgentRun, fail_open
 from hepm.agents.wire import Object, messages_of, with_hint, without_foreign_hints
 from hepm.memory.session import Session
+from hepm.types import Objects
 
 
 class HepmRunHooks(RunHooks[Any]):
@@ -50,7 +51,7 @@ class HepmRunHooks(RunHooks[Any]):
         return replace(config, call_model_input_filter=filtered)
 
     async def _hinted(self, data: CallModelData[Any]) -> ModelInputData:
-        given, items = data.model_data, cast("list[Object]", data.model_data.input)
+        given, items = data.model_data, cast("Objects", data.model_data.input)
         if not items or (self._agent is not None and data.agent is not self._agent):
             return given  # an agent that this one uses as a tool
         self._first = self._first or items[0]

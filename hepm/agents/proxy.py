@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 from urllib.parse import quote, unquote
 from urllib.request import getproxies, proxy_bypass
 
@@ -59,6 +59,9 @@ _REFUSED: Final = frozenset({400, 422})
 _MAX_MODELS: Final = 1_000
 
 
+_Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+
 @dataclass(slots=True)
 class _Exchange:
     """A request on its way to the endpoint.
@@ -76,7 +79,7 @@ class _Exchange:
 
     client: Request
     url: httpx2.URL
-    headers: list[tuple[bytes, bytes]]
+    headers: _Headers
     api: Api | None
     content: bytes
     body: Object = field(default_factory=Object)
@@ -175,7 +178,8 @@ class Proxy:
                 if not wire.tools_of(body):  # it asks for a title, or for a summary of a page: that is no conversation
                     return _without_hint(exchange, api)
                 about["environment"] = about["environment"] or "claude-code"
-            id = _session_in(headers)
+            named = [headers.get(name, "").strip() for name in _SESSION]
+            id = next(filter(None, named), "")
             run = self._runs.of_request(api, body, id=id, namespace=namespace, door="proxy", model=model, **about)
             prompt = self._runs.prompt(run, keep=run.behind)
             # A web page or a mail among the results may imitate memory's words.
@@ -410,7 +414,7 @@ class Proxy:
             return body, wire.write_body(body)
         return None
 
-    def _headers(self, request: Request, vendor: Vendor, url: httpx2.URL, key: str) -> list[tuple[bytes, bytes]]:
+    def _headers(self, request: Request, vendor: Vendor, url: httpx2.URL, key: str) -> _Headers:
         """The headers for the endpoint: it sees no header and no token of hepm.
 
         Args:
@@ -418,7 +422,7 @@ class Proxy:
         """
         given, tokens = request.headers.raw, self._own_tokens
         dropped = _HOP | _named(given)
-        headers: list[tuple[bytes, bytes]] = []
+        headers: _Headers = []
         for name, value in given:
             if name in dropped or name.startswith(_OWN) or (tokens and any(token in value for token in tokens)):
                 continue
@@ -518,16 +522,7 @@ def _encoded(request: Request, path: str) -> str:
     return raw
 
 
-def _named(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
+def _named(headers: _Headers) -> set[bytes]:
     """Headers that belong to one connection alone, as `connection` says."""
     values = [value for name, value in headers if name == b"connection"]
     return {part.strip() for part in b",".join(values).lower().split(b",")}
-
-
-def _session_in(headers: Mapping[str, str]) -> str:
-    """The session as the client names it in a header; "" if it does not."""
-    for name in _SESSION:
-        id = headers.get(name, "").strip()
-        if id:
-            return id
-    return ""

@@ -14,8 +14,9 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 
 from hepm.agents.adapter import AgentRuns, Source, Verdict
-from hepm.agents.wire import Object, appended, without_foreign_hint
+from hepm.agents.wire import appended, without_foreign_hint
 from hepm.ingest.formats.message_layouts import chat_messages
+from hepm.types import Objects
 
 
 class HepmCapability(AbstractCapability[Any]):
@@ -120,6 +121,6 @@ def _without_foreign_hints(message: messages.ModelMessage) -> messages.ModelMess
     return replace(message, parts=parts)
 
 
-def _chat(said: Sequence[messages.ModelMessage]) -> list[Object]:
+def _chat(said: Sequence[messages.ModelMessage]) -> Objects:
     """OpenAI chat messages; each result with whether its call failed."""
     return chat_messages(ModelMessagesTypeAdapter.dump_python(list(said), warnings=False))

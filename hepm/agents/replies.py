@@ -11,7 +11,7 @@ from hepm.agents.wire import Api, inner_of, items_of, object_in, objects, parsed
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.parts import item_messages, spread
 from hepm.ingest.formats.turns import OpenCall, chat_calls
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 _NOT_MADE: Final = "Not made, as memory answered another call of the same turn. Call it again if it is still wanted."
 _EVENT_BREAK: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -50,7 +50,7 @@ def after_denial(api: Api, body: Object, reply: Reply, denied: int, why: str) ->
         denied: Which call of the reply memory denies, from 0, and `why`; the others of its turn are not made either.
     """
     calls = [call for message in reply.messages for call in objects(message.get("tool_calls"))]
-    results: list[Object] = []
+    results: Objects = []
     for place, call in enumerate(calls):
         id, text = call.get("id"), why if place == denied else _NOT_MADE
         if api == "messages":
@@ -86,7 +86,7 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
     body = object_in(body)
     if api == "responses":
         return Reply(tuple(item_messages(objects(body.get("output")))), text_of(body.get("id")), body)
-    messages: list[Object] = []
+    messages: Objects = []
     if api == "chat":
         # Of several choices, clients go on with the first.
         first = [one.get("message") for one in objects(body.get("choices")) if not one.get("index")]
@@ -146,7 +146,7 @@ def _content(body: Object) -> Object:
 
 def _joined_gemini(events: Sequence[Object]) -> Object:
     """Its parts in order; a text comes in several."""
-    parts: list[Object] = []
+    parts: Objects = []
     for event in events:
         for part in objects(_content(event).get("parts")):
             goes_on = bool(parts) and "text" in part and "text" in parts[-1]
@@ -164,7 +164,7 @@ def _joined_chat(events: Sequence[Object]) -> Object:
     and so do arguments behind whole ones.
     """
     text = ""
-    calls: list[Object] = []
+    calls: Objects = []
     # The latest call at each index, and of each id; an index as a text: a list could not be looked up.
     latest: dict[str, Object] = {}
     for event in events:
@@ -181,7 +181,7 @@ def _joined_chat(events: Sequence[Object]) -> Object:
     return {"choices": [{"message": message}] if named or text else []}
 
 
-def _add_part(part: Object, calls: list[Object], latest: dict[str, Object]) -> None:
+def _add_part(part: Object, calls: Objects, latest: dict[str, Object]) -> None:
     """Add a part to its call: the first one has the name, each some of the arguments."""
     index, id = str(part.get("index")), text_of(part.get("id"))
     inner = inner_of(part)
@@ -231,7 +231,7 @@ def _joined_anthropic(events: Sequence[Object]) -> Object:
 
 
 def _joined_response(events: Sequence[Object]) -> Object:
-    items: list[Object] = []
+    items: Objects = []
     body: Object = {}  # the last event repeats the items: some endpoints send them in it alone
     for event in events:
         item, response = event.get("item"), event.get("response")

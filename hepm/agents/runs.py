@@ -19,6 +19,7 @@ from hepm.agents.live_run import (
     OTLP_DOOR,
     TOKEN,
     Bounded,
+    Key,
     LiveRun,
     Shown,
     aliases_of,
@@ -29,7 +30,7 @@ from hepm.agents.live_run import (
 from hepm.agents.replies import Reply
 from hepm.agents.wire import Api, Object, name_of, objects
 from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreError, StoreUnavailableError
-from hepm.experience.prompt import Prompt, PromptOptions
+from hepm.experience.prompt import Prompt
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
@@ -82,7 +83,6 @@ class LiveRuns:
 
     Args:
         idle_s: A run that rests for so long is stored; a rule may label it.
-        options: What hints contain; None for the default.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
         distrust: Names of tokens whose runs are stored and never count.
         redactor: Makes what removes secrets from a run, or None to keep them. Each run gets its own, as it remembers
@@ -94,7 +94,6 @@ class LiveRuns:
         memory: Memory,
         *,
         idle_s: float = 1_800.0,
-        options: PromptOptions | None = None,
         outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT,
         distrust: Collection[str] = (),
         redactor: Callable[[], Redactor | None] = Redactor,
@@ -104,18 +103,17 @@ class LiveRuns:
         # By what is counted and the namespace, for /metrics: ("hints", "desk").
         self.counts: Counter[tuple[str, str]] = Counter()
         self.recent: defaultdict[str, deque[Shown]] = defaultdict(lambda: deque(maxlen=RECENT))
-        self.options = options
         self._outcome_by = outcome_by
         self._distrust = frozenset(distrust)
         self._redactor = redactor
-        self._runs: dict[tuple[str, str], LiveRun] = {}
+        self._runs: dict[Key, LiveRun] = {}
         # By namespace and id of a response that a next request may name.
-        self._sequels: dict[tuple[str, str], LiveRun] = {}
+        self._sequels: dict[Key, LiveRun] = {}
         # By namespace and opening: runs of one task that are under way at the same time.
-        self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
+        self._alike: defaultdict[Key, list[LiveRun]] = defaultdict(list)
         # Runs that are over, by the names of each and its opening: an outcome may be sent again, and what follows the
         # messages of one that has its outcome is another run.
-        self._ended: Bounded[tuple[str, str], LiveRun] = Bounded(3 * RECENT)
+        self._ended: Bounded[Key, LiveRun] = Bounded(3 * RECENT)
         self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
         self._failing = False
@@ -124,7 +122,7 @@ class LiveRuns:
         self._waiting = ThreadPoolExecutor(5, thread_name_prefix="hepm-store")
         # Runs that are not under way in this process, and that a later request may continue: the id by namespace and
         # alias, and how many of its turns the client has that knows it by that alias.
-        self._left: Bounded[tuple[str, str], tuple[str, int | None]] = Bounded(_MOST_ALIASES)
+        self._left: Bounded[Key, tuple[str, int | None]] = Bounded(_MOST_ALIASES)
         self._stamps: set[Stamp] = set()
         self._read_left()
 
@@ -247,9 +245,8 @@ class LiveRuns:
             run = self._current(self._sequels.get((asked.namespace, asked.sequel)))
             if run is not None:
                 return run
-        if asked.id:
-            return self._current(self._runs.get((asked.namespace, asked.id)))
-        return self._current(self._by_marks(asked))
+        found = self._runs.get((asked.namespace, asked.id)) if asked.id else self._by_marks(asked)
+        return self._current(found)
 
     def _begin_or_resume(self, asked: _Asked, messages: Sequence[Object], door: str, **about: Any) -> LiveRun:
         """A new run; or one that a crash, a restart or a rest left, and that this request continues."""
@@ -332,8 +329,8 @@ class LiveRuns:
                 number += 1
                 own = f"{id}-{number}"
                 stored = self._find(namespace, own)
-        options = {"prompt_options": self.options, "ingest_options": self.ingest_options()}
-        session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
+        about |= {"token": TOKEN.get(), "ingest_options": self.ingest_options()}
+        session = self.memory.session(id=own, namespace=namespace, **about)
         session.share()
         if stored is not None:  # as it rested
             session.go_on(stored)
@@ -546,9 +543,8 @@ class LiveRuns:
                 if run is not None:
                     self._end(run)
         self.counts["outcomes", namespace] += 1
-        own = id if session is None else session.id
-        _log.info("run %r of %r is stored with its outcome", own, namespace)
-        return own
+        _log.info("run %r of %r is stored with its outcome", so_far.id, namespace)
+        return so_far.id
 
     def _by_name_or_id(self, namespace: str, id: str) -> LiveRun | None:
         """A run under way by the name that its client gave, else by its own id: a reply's header names that."""

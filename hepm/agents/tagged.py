@@ -65,6 +65,8 @@ NO_FLOOR: Final = 0.01
 NO_PRINCIPLE: Final = "No principle is like this."
 
 
+Specs: TypeAlias = Sequence[Mapping[str, Any]]
+"""Tools as OpenAI's API describes them."""
 Writer: TypeAlias = Literal["prompt", "agent", "memory", "tool"]
 
 
@@ -115,7 +117,7 @@ class TaggedAgent(Agent):
         return f"{self.system}\n\n{known}".strip()
 
 
-def tag_instructions(specs: Sequence[Mapping[str, Any]], *, searches: bool = True) -> str:
+def tag_instructions(specs: Specs, *, searches: bool = True) -> str:
     """What an agent is told of the tags, with these tools."""
     query = "your query"
     knowledge = _ONE_TOOL
@@ -209,7 +211,7 @@ class TaggedAction(NamedTuple):
 
 def observe(
     action: TaggedAction,
-    specs: Sequence[Mapping[str, Any]],
+    specs: Specs,
     *,
     recall: Callable[[str], str] | None,
     call: Callable[[str, str], str],
@@ -310,7 +312,7 @@ def _information(result: str) -> str:
     return f"<information>\n{disarmed(result)}\n</information>"
 
 
-def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+def _searched(specs: Specs) -> tuple[str, str] | None:
     """Name and argument of the only tool, if it takes one text."""
     # EvolveR's agent has one tool, the search of a corpus, and writes the query alone.
     if len(specs) != 1:
@@ -324,7 +326,7 @@ def _searched(specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
     return function["name"], texts[0]
 
 
-def _called(query: str, specs: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+def _called(query: str, specs: Specs) -> tuple[str, str] | None:
     """The tool that a query calls and its arguments as JSON; None if it names no tool."""
     try:
         written = json.loads(query)  # as models write tool calls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
@@ -11,7 +12,7 @@ from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import messages_of, name_of, objects, text_of
 from hepm.errors import InputError
 from hepm.memory.shortlist import MORE_TOOLS, described, more_tools, needed_here
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 ROUNDS: Final = 3
 """Calls of `more_tools` in a row that are answered; after them a request goes out with all tools."""
@@ -19,16 +20,15 @@ _FOUND: Final = 10
 _APIS: Final = ("chat", "responses", "messages")
 
 
+@dataclass(frozen=True)
 class ToolLists:
     """The lists of tools in requests.
 
-    Args:
-        k: How many tools the words of a request choose (see `hepm.Memory.shortlist`); 0 leaves all lists whole.
+    `_k` is how many tools the words of a request choose (see `hepm.Memory.shortlist`); 0 leaves all lists whole.
     """
 
-    def __init__(self, runs: LiveRuns, k: int) -> None:
-        self._runs = runs
-        self._k = k
+    _runs: LiveRuns
+    _k: int
 
     def shorten(self, api: Api, run: LiveRun, body: Object) -> Object:
         """A request with the tools of the run's list and `more_tools`; `body` itself where all are sent."""
@@ -81,9 +81,9 @@ class ToolLists:
         run.unlisted = unlisted.difference([one.name for one in found])
         return described(found)
 
-    def _shortened(self, api: Api, run: LiveRun, tools: Sequence[Object]) -> list[Object]:
+    def _shortened(self, api: Api, run: LiveRun, tools: Sequence[Object]) -> Objects:
         """The client's tools in the run's list, and `more_tools`."""
-        listed: list[Object] = []
+        listed: Objects = []
         own = _own_tool(api)
         for tool in tools:
             if name_of(tool) not in (run.unlisted or ()):

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hepm.agents.guard import access_of, namespace_of
-from hepm.agents.live_run import MCP_DOOR, OTLP_DOOR
+from hepm.agents.live_run import MCP_DOOR, OTLP_DOOR, Key
 from hepm.agents.recordable import recordable
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import read_object
@@ -57,10 +57,10 @@ class Traces:
     def __init__(self, runs: LiveRuns, *, max_body: int) -> None:
         self._runs = runs
         self._max_body = max_body
-        self._conversations: OrderedDict[tuple[str, str], Spans] = OrderedDict()
-        self._of_trace: dict[tuple[str, str], str] = {}
+        self._conversations: OrderedDict[Key, Spans] = OrderedDict()
+        self._of_trace: dict[Key, str] = {}
         # The spans of the runs that a crash or a restart left, by namespace.
-        self._before: set[tuple[str, str]] = set()
+        self._before: set[Key] = set()
         self._lock = Lock()
         for kept in runs.memory.sessions.under_way(set()):
             for part in kept.parts:

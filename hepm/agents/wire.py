@@ -19,7 +19,7 @@ from hepm.ingest.formats.codex import is_context
 from hepm.ingest.formats.parts import item_messages, spread
 from hepm.ingest.records import MAX_NAME
 from hepm.text import disarmed
-from hepm.types import BLOCK_END, BLOCK_START, HINTS, Object
+from hepm.types import BLOCK_END, BLOCK_START, HINTS, Object, Objects
 
 Placement: TypeAlias = Literal["auto", "behind", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
@@ -139,7 +139,7 @@ def write_body(body: Object) -> bytes:
         raise InputError(f"the body cannot be written again: {type(error).__name__}") from error
 
 
-def messages_of(api: Api, body: Object) -> list[Object]:
+def messages_of(api: Api, body: Object) -> Objects:
     """The conversation in a request, as chat messages, without what Codex and Claude Code say of the machine."""
     if api == "chat":
         return objects(body.get("messages"))
@@ -156,7 +156,7 @@ def messages_of(api: Api, body: Object) -> list[Object]:
         said = list(map(_without_reminders, said))
     else:
         system = objects(object_in(body.get(_instruction(body))).get("parts"))
-    messages: list[Object] = []
+    messages: Objects = []
     if system:
         messages.append({"role": "system", "content": system})
     for message in said:
@@ -173,7 +173,7 @@ def _without_reminders(message: Object) -> Object:
     """A message, of a user without what Claude Code wrote in the user's name and behind results."""
     if message.get("role") != "user":
         return message
-    blocks: list[Object] = []
+    blocks: Objects = []
     for block in _blocks(message.get("content")) or []:
         content = block.get("content")
         if block.get("type") == "text":
@@ -185,7 +185,7 @@ def _without_reminders(message: Object) -> Object:
     return {**message, "content": blocks}
 
 
-def _blocks(content: Any) -> list[Object] | None:
+def _blocks(content: Any) -> Objects | None:
     """A content of Anthropic's form as blocks; None if no endpoint takes it."""
     if isinstance(content, str | None):
         return [{"type": "text", "text": content}] if content else []
@@ -193,7 +193,7 @@ def _blocks(content: Any) -> list[Object] | None:
     return blocks if blocks == content else None
 
 
-def items_of(body: Object) -> list[Object]:
+def items_of(body: Object) -> Objects:
     """The items of a request to the Responses API, which takes a text alone, too."""
     given = body.get("input")
     if isinstance(given, str):
@@ -243,7 +243,7 @@ def _anthropic_ids(body: Object) -> tuple[str, str]:
     return user, session
 
 
-def tools_of(body: Object) -> list[Object]:
+def tools_of(body: Object) -> Objects:
     """The tools of a request that have a name.
 
     Codex sends some as an item of its input (`additional_tools`), and groups them in namespaces.
@@ -252,7 +252,7 @@ def tools_of(body: Object) -> list[Object]:
     for item in objects(body.get("input")):
         if item.get("type") == "additional_tools":
             given += objects(item.get("tools"))
-    tools: list[Object] = []
+    tools: Objects = []
     for tool in given:  # which grows by the groups in it
         if tool.get("type") == "namespace":  # {"type": "namespace", "name": "mcp__github", "tools": [...]}
             given += objects(tool.get("tools"))
@@ -363,7 +363,7 @@ def _responses_with_hint(body: Object, front: list[str], present: str, placement
     return True
 
 
-def _add_present(items: list[Object], place: int, present: str, placement: Placement, kind: str) -> None:
+def _add_present(items: Objects, place: int, present: str, placement: Placement, kind: str) -> None:
     """Add a hint to the messages, or the items, of OpenAI's APIs: behind them, or at the end of the one at a place."""
     if placement == "message":
         items.append({"role": "developer", "content": present})
@@ -464,7 +464,7 @@ def _last_given(messages: Sequence[Object]) -> int:
     return -1
 
 
-def _append(messages: list[Object], place: int, text: str, key: str, kind: str) -> None:
+def _append(messages: Objects, place: int, text: str, key: str, kind: str) -> None:
     """Add a text to what a message has under a key, in a copy of it; in a new user message if it can take none."""
     message = messages[place] if place >= 0 else {}
     if place < 0 or not isinstance(message.get(key), str | list | None):
@@ -482,7 +482,7 @@ def appended(content: object, text: str, *, kind: str = "text") -> Any:
     return f"{content}\n\n{text}"
 
 
-def objects(value: Any) -> list[Object]:
+def objects(value: Any) -> Objects:
     """The JSON objects in a list; [] for anything else."""
     if not is_list(value):
         return []

@@ -109,7 +109,7 @@ def hooks_file(path: Path, hooks: Mapping[str, Object], others: Object, is_ours:
         """Add hepm's hooks to settings, or take them out."""
         if adding:
             settings.update(others)
-        events = _member(settings, "hooks", dict[str, Any]())
+        events = _member(settings, "hooks", Object())
         for event in list(events):
             events[event] = [hook for hook in _member(events, event, list[Any]()) if not all_ours(hook)]
             if not events[event]:
@@ -127,7 +127,7 @@ def servers_file(path: Path, key: str, entry: Object) -> ClientFile:
     """A file of JSON that has MCP servers by name under a key, with hepm among them."""
 
     def change(settings: Object, adding: bool) -> None:
-        servers = _member(settings, key, dict[str, Any]())
+        servers = _member(settings, key, Object())
         servers.pop("hepm", None)
         if adding:
             servers["hepm"] = entry

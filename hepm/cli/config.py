@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -115,10 +116,7 @@ class ConfigFile:
 
     def value(self, key: str) -> Any:
         """The value of a dotted key, such as `serve.port`; None if it has none."""
-        value: Any = self
-        for name in key.split("."):
-            value = getattr(value, name)
-        return value
+        return attrgetter(key)(self)
 
 
 TABLES: Final = {

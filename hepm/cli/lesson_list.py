@@ -13,7 +13,7 @@ import click
 from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.options import json_option, print_json, remark, tell, with_memory
 from hepm.text import count_of
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 if TYPE_CHECKING:
     from hepm.experience.lessons import ListedLesson
@@ -50,7 +50,7 @@ def list_(
     Example: `hepm lesson list --kind experience`
     """
     total = 0
-    documents: list[Object] = []
+    documents: Objects = []
     for each in kind or _STORED_AS:
         stored = memory.lessons.list(_STORED_AS[each], namespace=namespace, retired=True)
         # Pending ones are not shown, but not retired either.

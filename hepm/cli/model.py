@@ -11,6 +11,7 @@ import click
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.cli.options import names_in, refuse, remark
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.experience.lesson_bank import Subject
@@ -109,7 +110,7 @@ def _parse_prices(text: str | None) -> Prices | None:
         raise click.UsageError(f"{wrong}.") from error
 
 
-def cost_of(client: Client | None) -> dict[str, object] | None:
+def cost_of(client: Client | None) -> Object | None:
     """The usage as JSON; None if no model was used."""
     if client is None:
         return None

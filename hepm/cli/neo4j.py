@@ -64,9 +64,7 @@ def status(folder: Path, as_json: bool) -> None:
     """
     server_status = _server(folder).status()
     if as_json:
-        document: Object = {}
-        for name, value in asdict(server_status).items():
-            document[name] = str(value) if isinstance(value, Path) else value
+        document: Object = asdict(server_status)
         document["ports"] = {"bolt": document.pop("bolt_port"), "http": document.pop("http_port")}
         print_json(document)
     else:

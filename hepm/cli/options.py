@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import click
 
-from hepm.cli.commands import Several, flag, option, options_as
+from hepm.cli.commands import Callback, Several, flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.errors import InputError, StoreError
 from hepm.graph.open_store import DEFAULT_STORE, embedded_file, is_address
 from hepm.text import count_of, on_one_line
-from hepm.types import DEFAULT_NAMESPACE, Object
+from hepm.types import DEFAULT_NAMESPACE, Object, Objects
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -154,7 +154,7 @@ def known_namespace(
     return namespace
 
 
-def with_memory(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_memory(function: Callback) -> Callback:
     """A command that gets the `memory` that --store names, open, and the `namespace` to read."""
 
     @wraps(function)
@@ -165,7 +165,7 @@ def with_memory(function: Callable[..., Any]) -> Callable[..., Any]:
     return place_options(call)
 
 
-def with_namespaces(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_namespaces(function: Callback) -> Callback:
     """A command that gets the `memory` of a `store`, open, and all its `namespaces`, or the one that is named."""
 
     @wraps(function)
@@ -218,7 +218,7 @@ def read_text(path: Path | str) -> str:
         raise InputError(f"{name} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8.") from error
 
 
-def read_messages_file(path: Path) -> list[Object]:
+def read_messages_file(path: Path) -> Objects:
     """OpenAI chat messages: a JSON list, or an object that holds one as "messages"."""
     from hepm.ingest.records import without_surrogates
 
@@ -230,7 +230,7 @@ def read_messages_file(path: Path) -> list[Object]:
         messages = cast(Object, messages).get("messages")
     if not isinstance(messages, list) or not all(isinstance(one, dict) and "role" in one for one in messages):  # pyright: ignore[reportUnknownVariableType]
         raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
-    return cast("list[Object]", messages)
+    return cast("Objects", messages)
 
 
 def refuse(wrong: object, named: str, message: str) -> None:
@@ -275,7 +275,7 @@ def remark(text: str) -> None:
 
 def print_json(value: object) -> None:
     """Print one line of JSON, in ASCII."""
-    print(json.dumps(value))
+    print(json.dumps(value, default=str))
 
 
 def raw(text: str) -> str:

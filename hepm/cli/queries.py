@@ -30,7 +30,7 @@ from hepm.cli.options import (
     tell,
     with_memory,
 )
-from hepm.types import Object, PolicyName, Suggestions
+from hepm.types import Object, Objects, PolicyName, Suggestions
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
@@ -96,7 +96,7 @@ def suggest(
 
 
 def _to_json(suggestions: Suggestions) -> Object:
-    tools: list[Object] = []
+    tools: Objects = []
     for suggestion in suggestions:
         document: Object = {}
         for name in ("tool", "score", "support", "failure_share", "similarity", "reason", "runs", "summaries"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from hepm.graph.delta import Names
 from hepm.ingest.inner_tools import called_name
 from hepm.ingest.transitions import AgentState
 from hepm.text import tool_in_prompt
@@ -60,7 +61,7 @@ def denial_of(
         tools, user: As for `Memory.suggest`.
     """
     tool = called_name(tool, arguments)
-    now, places = AgentState(), set[tuple[ToolName, ...]]()
+    now, places = AgentState(), set[Names]()
     for turn in turns:
         if any(call.denied for call in turn.calls):
             places.add(now.last)

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError, StoreError
-from hepm.types import Trajectory, Turn
+from hepm.types import Object, Trajectory, Turn
 
 _log = logging.getLogger("hepm")
 
@@ -264,7 +264,7 @@ class SessionFile:
         part = replace(run, turns=run.turns[at:])
         if redactor is not None:
             part = redactor(part)
-        content: dict[str, object] = {"namespace": self._namespace, "aliases": aliases}
+        content: Object = {"namespace": self._namespace, "aliases": aliases}
         if not parts <= self._parts:
             content["parts"] = sorted(parts - self._parts)
         line = json.dumps({**content, "at": at, "shown": list(shown), "run": write_run(part)})

@@ -13,7 +13,7 @@ from hepm.ingest.formats.turns import OpenCall, chat_calls, read_messages
 from hepm.ingest.records import MAX_NAME, RecordError, decoded
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool
-from hepm.types import SUMMARY_TOOL, Arguments, Messages, Object, ToolCall, ToolName, Turn
+from hepm.types import SUMMARY_TOOL, Arguments, Messages, Object, Objects, ToolCall, ToolName, Turn
 
 
 class AddedMessage(NamedTuple):
@@ -126,8 +126,8 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[Object]:
     number = 0
     for turn in turns:
         message: Object = {"role": turn.role, "content": turn.text}
-        calls: list[Object] = []
-        results: list[Object] = []
+        calls: Objects = []
+        results: Objects = []
         for call in turn.calls:
             number += 1
             id = f"stored_{number}"  # no client's own, as both may stand in one run

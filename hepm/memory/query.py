@@ -57,7 +57,10 @@ def query_of(
     tools = None
     if available is not None:
         # "cancel" may be the memory's name of what this agent has as "cancel_order".
-        tools = _with_inner(mirror, frozenset(map(names.own, available)))
+        tools = frozenset(map(names.own, available))
+        # With what is called through them: "execute-tool weather/forecast" for "execute-tool".
+        inner = [tool for tool in mirror.called() if " " in tool and tool.partition(" ")[0] in tools]
+        tools = tools.union(inner)
     return Query(
         after=last,
         history=past,
@@ -67,12 +70,6 @@ def query_of(
         k=k,
         names=names,
     )
-
-
-def _with_inner(mirror: NamespaceMirror, tools: frozenset[ToolName]) -> frozenset[ToolName]:
-    """Tools with what is called through them: "execute-tool weather/forecast" for "execute-tool"."""
-    inner = [tool for tool in mirror.called() if " " in tool and tool.partition(" ")[0] in tools]
-    return tools.union(inner)
 
 
 def _facts_of_text(state: StateSummary) -> Facts:

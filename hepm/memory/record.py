@@ -12,6 +12,7 @@ from operator import is_
 from threading import RLock
 
 from hepm.errors import InputError
+from hepm.graph.delta import Names
 from hepm.ingest.formats.turns import GrowingConversation
 from hepm.ingest.records import without_surrogates
 from hepm.ingest.transitions import hints_in, tool_names, without_own_hints
@@ -24,7 +25,7 @@ from hepm.memory.messages import (
     starts_alike,
 )
 from hepm.text import count_of
-from hepm.types import Arguments, Messages, Object, ToolCall, ToolName, Turn
+from hepm.types import Arguments, Messages, Object, Objects, ToolCall, ToolName, Turn
 
 _log = logging.getLogger("hepm")
 
@@ -36,7 +37,7 @@ class HintedCalls:
     """
 
     def __init__(self, turns: Sequence[Turn] = ()) -> None:
-        self._named: dict[int, tuple[ToolName, ...]] = {}
+        self._named: dict[int, Names] = {}
         self._marked: dict[int, tuple[Turn, Turn]] = {}  # by their places: turns as they came, and marked
         made = 0
         for turn in turns:
@@ -99,7 +100,7 @@ class SessionConversation:
         self._calls = 0
         self._given: Messages | None = None
         # What a crash, a restart or a rest left, as messages: the run begins with them.
-        self._left: list[Object] = []
+        self._left: Objects = []
         # Texts of hints, by which they are taken out of what the client sends back; `_said` are yet to be taken apart.
         self._hints: set[str] = set()
         self._said: list[str] = []

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from hepm.embed.embedder import HashingEmbedder
 from hepm.errors import InputError, StoreUnavailableError
-from hepm.graph.delta import SAID_CHARS, words_of
+from hepm.graph.delta import SAID_CHARS, Names, words_of
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.records import decoded_text
@@ -83,7 +83,7 @@ class Shortlist:
 
     tools: tuple[object, ...]
     reasons: Mapping[ToolName, str]
-    left_out: tuple[ToolName, ...]
+    left_out: Names
     tokens: int
     tokens_saved: int
     off: str = ""

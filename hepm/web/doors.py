@@ -32,7 +32,7 @@ from hepm.agents.wire import read_object
 from hepm.errors import InputError
 from hepm.graph.mirror.mirror import switching_often
 from hepm.text import what_is_wrong
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -144,7 +144,7 @@ def document_of(doors: Sequence[Door]) -> Object:
 def _operation(one: Door, takes: Object | None, gives: Object, schemas: Object) -> Object:
     """A door in the document, by the schemas of its query or body and of its answer."""
     statuses = {405, *one.refuses}
-    parameters: list[Object] = []
+    parameters: Objects = []
     operation: Object = {"summary": one.about, "parameters": parameters}
     if one.path in OPEN:
         operation["security"] = []

@@ -17,7 +17,7 @@ from hepm.errors import NotFoundError
 from hepm.memory import Memory
 from hepm.report.forks import Fork
 from hepm.text import count_of, cut, cut_off, on_one_line, percent
-from hepm.types import START, Evidence, Object, ToolName
+from hepm.types import START, Evidence, Object, Objects, ToolName
 from hepm.web.document import filled
 from hepm.web.layout import layout
 
@@ -100,11 +100,11 @@ def read_graph(
 
 def _strongest(
     graph: nx.DiGraph[ToolName], names: Sequence[ToolName], evidence: EvidenceOf | None
-) -> tuple[list[Object], int]:
+) -> tuple[Objects, int]:
     """The strongest edges of each tool to the others, by source, and how many weaker ones there are."""
     index = {name: number for number, name in enumerate(names)}
     ends: list[tuple[ToolName, ToolName]] = []
-    edges: list[Object] = []
+    edges: Objects = []
     weaker = 0
     for source in names:
         after: Mapping[ToolName, Mapping[str, Any]] = graph[source]
@@ -135,9 +135,9 @@ def _named(tool: ToolName) -> str:
     return on_one_line(cut(tool, _LABEL_CHARACTERS))
 
 
-def _placed(graph: nx.DiGraph[ToolName], names: Sequence[ToolName], edges: Sequence[Object]) -> list[Object]:
+def _placed(graph: nx.DiGraph[ToolName], names: Sequence[ToolName], edges: Sequence[Object]) -> Objects:
     """Tools with their places."""
-    tools: list[Object] = []
+    tools: Objects = []
     for name in names:
         node = graph.nodes[name]
         known = {key: node[key] for key in ("calls", "errors", "description")}

@@ -30,7 +30,7 @@ from hepm.report.forks import Fork
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.text import cut
-from hepm.types import Object
+from hepm.types import Object, Objects
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS
 from hepm.web.answers import (
     EdgeQuery,
@@ -136,11 +136,11 @@ class _Page:
         shown = under_way[:MOST_LISTED]
         stored = memory.store.find_known([hint.run for hint in recent], namespace=namespace)
         requests = self._requests_of([*[hint.run for hint in recent], *[run.id for run in shown]], namespace)
-        hints: list[Object] = []
+        hints: Objects = []
         for hint in recent:
             success = stored[hint.run].success if hint.run in stored else None
             hints.append({**asdict(hint), "success": success, "request": requests[hint.run]})
-        open_runs: list[Object] = []
+        open_runs: Objects = []
         for run in shown:
             open_runs.append({"id": run.id, "door": run.door, "at": run.touched, "request": requests[run.id]})
         # A copy: other threads count while the page reads.
@@ -209,7 +209,7 @@ class _Page:
         before = int(query.before or LAST_ROW)
         found = store.runs_found(run_filter, namespace=namespace, before=min(before, LAST_ROW), limit=MOST_RUNS)
         redactor = self._runs.page_redactor()
-        runs: list[Object] = []
+        runs: Objects = []
         for about in found:
             line = cut(redactor.text(about.request), REQUEST_CHARS)
             runs.append({**about._asdict(), "at": about.ended_at, "request": line})

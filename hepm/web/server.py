@@ -132,7 +132,7 @@ class Server:
             shortlist=options.shortlist,
         )
         # So that the first request need not wait for imports, nor for what hints like its own are made of.
-        await asyncio.to_thread(self.memory.prompt, (), options=self.runs.options)
+        await asyncio.to_thread(self.memory.prompt, ())
         why = self.runs.why_not_kept()
         if why:
             _log.warning("runs are not stored: %s", why)
