@@ -72,7 +72,8 @@ class AgentRun:
             live = self._live = self._continued([self._with_error(message) for message in read()], whole)
             prompt = live.session.prompt(live.messages, tools=self._tools)
             live.stable = live.stable or prompt.stable
-            stable, present = live.stable, tagged(prompt.present)
+            stable = live.stable
+            present = tagged(prompt.present)
         with fail_open("goes on without a hint"):
             return put(stable, present)
         return request
@@ -139,7 +140,8 @@ class AgentRun:
         Args:
             outcome: Called with `end`: how the run ended.
         """
-        live, runs = self._live, self._source
+        live = self._live
+        runs = self._source
         if live is None or live.over or isinstance(runs, Session):
             return
         verdict: Verdict = None

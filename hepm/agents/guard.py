@@ -167,7 +167,8 @@ class Guard:
             await refusal(scope, receive, send)
             return
         # Without content-length (chunked) the size is known only as the body comes in.
-        left, over = self._max_body, False
+        left = self._max_body
+        over = False
 
         async def limited() -> Message:
             nonlocal left, over
@@ -247,7 +248,8 @@ class Guard:
             return False
         count, since = self._wrong.get(address, (0, time.monotonic()))
         if time.monotonic() - since > GUESSES_S:
-            count, since = 0, time.monotonic()
+            count = 0
+            since = time.monotonic()
         if count >= GUESSES:  # a right token is no exception: the answer would tell
             return True
         if access is None:

@@ -87,7 +87,8 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     def wrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Call a tool, and record how it ended; one that memory denies is not called."""
-        denied, run = self._denied(request), self._run(request.state)
+        denied = self._denied(request)
+        run = self._run(request.state)
         if denied is not None:
             return denied
         try:
@@ -99,7 +100,8 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Call a tool, and record how it ended; one that memory denies is not called."""
-        denied, run = await asyncio.to_thread(self._denied, request), self._run(request.state)
+        denied = await asyncio.to_thread(self._denied, request)
+        run = self._run(request.state)
         if denied is not None:
             return denied
         try:
@@ -121,7 +123,8 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
 
 def _hinted(run: AgentRun, request: Any) -> Any:
-    system, messages = request.system_message, request.messages
+    system = request.system_message
+    messages = request.messages
     tools = [_tool_name(tool) for tool in request.tools]
 
     def put(stable: str, present: str) -> Any:
@@ -129,7 +132,8 @@ def _hinted(run: AgentRun, request: Any) -> Any:
         if stable:
             prompt = _with_text(system or SystemMessage(""), stable)
         sent = [_without_foreign_hint(message) for message in messages]
-        last, is_behind = sent[-1], placement_for(type(request.model).__name__) == "behind"
+        last = sent[-1]
+        is_behind = placement_for(type(request.model).__name__) == "behind"
         if present and (last.type == "human" or (last.type == "tool" and not is_behind)):
             sent[-1] = _with_text(last, present)
         elif present:

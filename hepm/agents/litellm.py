@@ -101,7 +101,8 @@ class HepmLogger(CustomLogger):
         messages: Objects = sent["messages"]
         with fail_open("goes on without a hint"):
             own = wire.without_foreign_hints("chat", {"messages": [dict(message) for message in messages]})
-            said, messages = messages, own["messages"]
+            said = messages
+            messages = own["messages"]
             metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
             given = {**about, **sent, "metadata": metadata}
             if not wire.tools_of(given):

@@ -249,7 +249,8 @@ class Conversation:
             # A text beside calls is a thought: the user reads only texts without calls.
             heard = None if acted else answer(text)
             if self.agent.reward:
-                before, reward = reward, self.agent.reward()
+                before = reward
+                reward = self.agent.reward()
                 self.session.reward(reward - before)
             if heard is not None:
                 self.hear(heard)
@@ -322,13 +323,15 @@ class Conversation:
         return text, objects(reply.get("tool_calls"))
 
     def _call(self, id: str, function: Object, *, together: bool) -> None:
-        name, arguments = function["name"], object_in(parsed(function["arguments"]))
+        name = function["name"]
+        arguments = object_in(parsed(function["arguments"]))
         with self.metered():
             denial = self.session.denial(name, arguments)
         if denial is None:
             arguments, result, failed = self.tools.call(name, function["arguments"])
         else:
-            result, failed = denial.text, None
+            result = denial.text
+            failed = None
         with self.metered():
             refused = denial is not None
             self.session.record(name, arguments, result, error=failed, refused=refused, together=together)

@@ -278,7 +278,8 @@ class _Tools:
         found = self._suggestions(session_id, history, state, None, k=0)
         if found.abstained == HELD_OUT:
             return FailedTools(failed=[], lessons=[], no_opinion=HELD_OUT)
-        memory, namespace = self._memory, NAMESPACE.get()
+        memory = self._memory
+        namespace = NAMESPACE.get()
         failed = [self._failed_tool(way) for way in found.warnings]
         principles = Principles(memory.lessons.read_by(TOKEN.get()))
         history = self._of(session_id).history
@@ -313,7 +314,9 @@ class _Tools:
         said_by: Annotated[Literal["agent", "user"], Field(description="Whose words or wish it is")] = "agent",
     ) -> Remembered:
         """Keep a lesson for later tasks. No agent is told it before a person approves it."""
-        memory, namespace, author = self._memory, NAMESPACE.get(), _author(said_by)
+        memory = self._memory
+        namespace = NAMESPACE.get()
+        author = _author(said_by)
         run = self._run_of(session_id, writes=True)
         text = " ".join(without_surrogates(lesson).split())
         redactor = self._runs.ingest_options().redactor
@@ -343,7 +346,8 @@ class _Tools:
         user: UserName = "",
     ) -> str:
         """Forget a lesson that this agent or its user had remembered, or a preference of the user of this session."""
-        memory, namespace = self._memory, NAMESPACE.get()
+        memory = self._memory
+        namespace = NAMESPACE.get()
         if bool(lesson) == bool(preference):
             raise InputError("say what to forget: a lesson, by its id, or a preference, in its words")
         self._run_of(session_id, writes=True)
@@ -419,7 +423,8 @@ class _Tools:
         session_id: TaskId = "",
     ) -> EarlierRuns:
         """Find the situations of earlier runs most similar to this one, what was called there, and lessons from it."""
-        memory, namespace = self._memory, NAMESPACE.get()
+        memory = self._memory
+        namespace = NAMESPACE.get()
         if not self._may_search(session_id):
             return EarlierRuns(situations=[], lessons=[])
         # Many more than k: among 50 situations there are often only a few ways to go on.

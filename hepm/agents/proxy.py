@@ -91,7 +91,8 @@ class _Exchange:
 
     def change(self, body: Object) -> None:
         """Send another body from now on."""
-        self.body, self.content = body, wire.write_body(body)
+        self.body = body
+        self.content = wire.write_body(body)
 
 
 class Proxy:
@@ -187,7 +188,8 @@ class Proxy:
             shortened = self._lists.shorten(api, run, own)
             present = prompt.present
             if run.failed_upstream:  # perhaps at the hint: the client's next try has none, and the hint's place stays
-                present, run.failed_upstream = "", False
+                present = ""
+                run.failed_upstream = False
 
             def placed(placement: Placement) -> Object:
                 return wire.with_hint(api, shortened, stable=run.stable, present=present, placement=placement)
@@ -262,8 +264,10 @@ class Proxy:
         run = exchange.run
         # Raw pairs, as a dictionary would merge two set-cookie headers into one.
         pairs = [(name.lower(), value) for name, value in reply.headers.raw]
-        given, added = dict(pairs), dict[bytes, bytes]()
-        kind, length = given.get(b"content-type", b"").decode("latin-1"), given.get(b"content-length", b"")
+        given = dict(pairs)
+        added = dict[bytes, bytes]()
+        kind = given.get(b"content-type", b"").decode("latin-1")
+        length = given.get(b"content-length", b"")
         is_stream = "text/event-stream" in kind
         if run is not None and run.id.isascii() and run.id.isprintable():
             added[SESSION_HEADER.encode()] = run.id.encode()
@@ -308,7 +312,8 @@ class Proxy:
 
     async def _answer(self, exchange: _Exchange) -> httpx2.Response:
         """The endpoint's answer that goes to the client, whose body is yet to come."""
-        run, answer = exchange.run, await self._send(exchange)
+        run = exchange.run
+        answer = await self._send(exchange)
         if exchange.with_tail is not None and answer.status_code in _REFUSED:
             # Some chat templates take no user's message behind a result: the hint goes into the last message, then and
             # from now on. Any other refusal comes again, and goes to the client.
@@ -329,7 +334,8 @@ class Proxy:
 
     async def _send(self, exchange: _Exchange) -> httpx2.Response:
         """An answer of the endpoint, of which the body is yet to come."""
-        headers, method = [(b"Host", exchange.url.netloc), *exchange.headers], exchange.client.method
+        headers = [(b"Host", exchange.url.netloc), *exchange.headers]
+        method = exchange.client.method
         if exchange.content or method in ("POST", "PUT", "PATCH"):
             headers.append((b"Content-Length", b"%d" % len(exchange.content)))
         sent = httpx2.Request(
@@ -402,14 +408,16 @@ class Proxy:
         reply = read_reply(api, "", raw)
         for place, call in enumerate(reply.calls):
             if call.name == MORE_TOOLS and exchange.tools:
-                counted, body = "more_tools", self._lists.answer(api, run, exchange.tools, exchange.body, reply, place)
+                counted = "more_tools"
+                body = self._lists.answer(api, run, exchange.tools, exchange.body, reply, place)
             else:
                 with run.lock:
                     denial = run.session.denial(call.name, call.arguments)
                     if denial is None:
                         continue
                     run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
-                counted, body = "denied", after_denial(api, exchange.body, reply, place, denial.text)
+                counted = "denied"
+                body = after_denial(api, exchange.body, reply, place, denial.text)
             self._runs.counts[counted, run.namespace] += 1
             return body, wire.write_body(body)
         return None
@@ -420,7 +428,8 @@ class Proxy:
         Args:
             key: For a client that sends none.
         """
-        given, tokens = request.headers.raw, self._own_tokens
+        given = request.headers.raw
+        tokens = self._own_tokens
         dropped = _HOP | _named(given)
         headers: _Headers = []
         for name, value in given:
@@ -443,7 +452,8 @@ class Proxy:
 
     def _end(self, exchange: _Exchange, kind: str = "", copy: Sequence[bytes] = ()) -> Future[None] | None:
         """Record the reply to a request once, if there is a whole one, as soon as the event loop has nothing to do."""
-        api, run = exchange.api, exchange.run
+        api = exchange.api
+        run = exchange.run
         if api is None or run is None:
             return None
         exchange.run = None

@@ -58,7 +58,8 @@ class HepmCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Add a hint to this request. The history does not keep it."""
-        said, given = request_context.messages, request_context.model_request_parameters
+        said = request_context.messages
+        given = request_context.model_request_parameters
         tools = [tool.name for tool in (*given.function_tools, *given.output_tools)]
         instructions = given.instruction_parts or []
         system = [{"role": "system", "content": part.content} for part in instructions]

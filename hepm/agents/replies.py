@@ -52,7 +52,8 @@ def after_denial(api: Api, body: Object, reply: Reply, denied: int, why: str) ->
     calls = [call for message in reply.messages for call in objects(message.get("tool_calls"))]
     results: Objects = []
     for place, call in enumerate(calls):
-        id, text = call.get("id"), why if place == denied else _NOT_MADE
+        id = call.get("id")
+        text = why if place == denied else _NOT_MADE
         if api == "messages":
             result: Object = {"type": "tool_result", "tool_use_id": id, "content": text}
         elif api == "responses":
@@ -183,9 +184,11 @@ def _joined_chat(events: Sequence[Object]) -> Object:
 
 def _add_part(part: Object, calls: Objects, latest: dict[str, Object]) -> None:
     """Add a part to its call: the first one has the name, each some of the arguments."""
-    index, id = str(part.get("index")), text_of(part.get("id"))
+    index = str(part.get("index"))
+    id = text_of(part.get("id"))
     inner = inner_of(part)
-    name, arguments = text_of(inner.get("name")), text_of(inner.get("arguments") or inner.get("input"))
+    name = text_of(inner.get("name"))
+    arguments = text_of(inner.get("arguments") or inner.get("input"))
     # Deltas: {"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}, then
     # {"index": 0, "function": {"arguments": '{"q'}}, …
     call = latest.get(f"id {id}") or latest.get(index)
@@ -234,7 +237,8 @@ def _joined_response(events: Sequence[Object]) -> Object:
     items: Objects = []
     body: Object = {}  # the last event repeats the items: some endpoints send them in it alone
     for event in events:
-        item, response = event.get("item"), event.get("response")
+        item = event.get("item")
+        response = event.get("response")
         if is_object(response):
             body = {**response, "id": body.get("id") or response.get("id")}
         if event.get("type") == "response.output_item.done" and is_object(item):

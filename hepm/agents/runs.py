@@ -250,7 +250,8 @@ class LiveRuns:
 
     def _begin_or_resume(self, asked: _Asked, messages: Sequence[Object], door: str, **about: Any) -> LiveRun:
         """A new run; or one that a crash, a restart or a rest left, and that this request continues."""
-        left, turns = "", None
+        left = ""
+        turns = None
         # A request with one or two messages begins a conversation here, if no run is known to be left.
         if not asked.id and (asked.sequel or self._left or len(asked.marks) > 2):
             self._read_left()
@@ -320,7 +321,8 @@ class LiveRuns:
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         if len(id) > MOST_ID:
             raise InputError(f"a session's id has {len(id):,} characters: send one of at most {MOST_ID:,}")
-        own, stored = id or uuid4().hex, None
+        own = id or uuid4().hex
+        stored = None
         if id:
             stored = self._find(namespace, own)
             # A run with a given outcome is over: "job-7" goes on as "job-7-2", "job-7-3".
@@ -425,7 +427,8 @@ class LiveRuns:
             prompt = run.session.prompt(run.messages or None, tools=tools, keep=keep)  # None: recorded call by call
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
-            ranked, warnings = prompt.suggestions.ranked, prompt.suggestions.warnings
+            ranked = prompt.suggestions.ranked
+            warnings = prompt.suggestions.warnings
             done = prompt.suggestions.done
             run.shown = None
             if prompt.present and (ranked or warnings or done or prompt.lessons):

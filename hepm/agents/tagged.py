@@ -249,7 +249,9 @@ def read_action(text: str) -> TaggedAction:
     """
     # "<think>…</think> <search_experience>refund</search_experience> <information>(invented)"
     for match in _ACTION.finditer(text):
-        tag, content, closing = match[1], match[2], match[3]
+        tag = match[1]
+        content = match[2]
+        closing = match[3]
         if not tag or not content.strip():  # a thought, or nothing between the tags
             continue
         written = text[: match.end()]

@@ -74,7 +74,8 @@ class Traces:
             raise HTTPException(415, f"the content type is {kind[:40]!r}: send {_PROTOBUF} or {_JSON}")
         if not access_of(request).write:
             raise HTTPException(403, "this token may not write")
-        encoding, body = request.headers.get("content-encoding", ""), await request.body()
+        encoding = request.headers.get("content-encoding", "")
+        body = await request.body()
 
         def take() -> list[str]:
             export = _decoded(_inflated(body, encoding, self._max_body), kind)

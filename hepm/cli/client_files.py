@@ -18,7 +18,8 @@ from hepm.types import DEFAULT_NAMESPACE, Object
 T = TypeVar("T")
 
 TOKEN_HEADER: Final = "X-Hepm-Token"
-_BEGIN, _END = "# >>> hepm init >>>", "# <<< hepm init <<<"
+_BEGIN = "# >>> hepm init >>>"
+_END = "# <<< hepm init <<<"
 _BLOCK: Final = re.compile(rf"^{_BEGIN}\n.*?^{_END}\n", re.MULTILINE | re.DOTALL)
 
 
@@ -213,7 +214,8 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         if text and not text.endswith("\n"):
             text += "\n"
         # A key of the file itself stands before the first table.
-        head, tail = [_BEGIN, 'model_provider = "hepm"', _END, text], [_BEGIN, *tables, _END, ""]
+        head = [_BEGIN, 'model_provider = "hepm"', _END, text]
+        tail = [_BEGIN, *tables, _END, ""]
         text = "\n".join(head) + "\n".join(tail)
         tomllib.loads(text)
         return text

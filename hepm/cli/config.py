@@ -208,9 +208,11 @@ def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = 
     for name, value in content.items():
         key = prefix + name
         if name not in settings:
-            where, keys = "it", [*settings, *TABLES]
+            where = "it"
+            keys = [*settings, *TABLES]
             if prefix:
-                where, keys = f"[{prefix.rstrip('.')}]", [*settings]
+                where = f"[{prefix.rstrip('.')}]"
+                keys = [*settings]
             raise InputError(f"{path}: there is no key {key!r}; {where} may have {', '.join(keys)}.")
         try:
             checked[name] = settings[name].read(value)

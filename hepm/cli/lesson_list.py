@@ -95,7 +95,8 @@ def _rows(kind: LessonKind, lessons: Iterable[StoredLesson]) -> list[tuple[str, 
 
 def _line(listed: ListedLesson) -> str:
     """`p-1f3a  guiding, 4 runs, score 0.75 (in 2 of 2 uses): Call get_order first.`"""
-    row, uses = listed.stored.row, listed.stored.uses
+    row = listed.stored.row
+    uses = listed.stored.uses
     used = "not shown yet"
     if uses.uses:
         used = f"in {uses.successes} of {count_of(uses.uses, 'use')}"

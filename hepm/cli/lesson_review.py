@@ -70,7 +70,8 @@ def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: s
     from hepm.graph.lessons.transaction import LessonChange
     from hepm.report.check import confirmed
 
-    fewest, evidence = read_config().lessons.supported, memory.evidence(namespace)
+    fewest = read_config().lessons.supported
+    evidence = memory.evidence(namespace)
     restated = confirmed(waiting, evidence, fewest)
     put = [principle.row() for principle in restated.values()]
     # Its words come from no other store, but its runs may be gone.

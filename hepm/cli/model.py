@@ -115,6 +115,7 @@ def cost_of(client: Client | None) -> Object | None:
     if client is None:
         return None
     # Of this command; `paid_before` counts the answers that were read from the ledger.
-    used, names = client.budget.used, ("calls", "input_tokens", "output_tokens", "cost_usd")
+    used = client.budget.used
+    names = ("calls", "input_tokens", "output_tokens", "cost_usd")
     counts = {name: getattr(used, name) for name in names}
     return {"model": client.endpoint.model, **counts, "paid_before": client.budget.paid_before}

@@ -207,9 +207,11 @@ def remark_unusable(rejected: Sequence[Rejection]) -> None:
 
 def read_text(path: Path | str) -> str:
     """The text of a file, or of standard input for -."""
-    name, content = str(path), b""
+    name = str(path)
+    content = b""
     if name == "-":
-        name, content = "standard input", sys.stdin.buffer.read()
+        name = "standard input"
+        content = sys.stdin.buffer.read()
     else:
         content = Path(path).read_bytes()
     try:

@@ -51,7 +51,8 @@ def train(memory: Memory, namespace: str, model: RankerName) -> None:
 
 
 def _print_epoch(epoch: Epoch) -> None:
-    loss, held_out = epoch.train_loss, epoch.held_out_loss
+    loss = epoch.train_loss
+    held_out = epoch.held_out_loss
     remark(f"epoch {epoch.number + 1}: loss {loss:.3f}, on held-out tasks {held_out:.3f}")
 
 

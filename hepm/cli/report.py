@@ -142,7 +142,8 @@ def check(place: StorePlace, file: Path, runs: Several, as_json: bool, format: s
     by_verdict: defaultdict[str, list[str]] = defaultdict(list)
     for row in checked:
         by_verdict[row.verdict].append(row.id)
-    changed, untrue = by_verdict["changed by hand"], by_verdict["untrue"]
+    changed = by_verdict["changed by hand"]
+    untrue = by_verdict["untrue"]
     if changed:
         number = count_of(len(changed), "line was", "lines were")
         remark(

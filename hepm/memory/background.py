@@ -44,7 +44,8 @@ class BackgroundJobs:
         # Also what a job adds: a thread that is closing takes no more.
         while self._jobs:
             with self._lock:
-                jobs, self._jobs = self._jobs, {}
+                jobs = self._jobs
+                self._jobs = {}
             for job in jobs.values():
                 try:
                     job()

@@ -61,7 +61,8 @@ def denial_of(
         tools, user: As for `Memory.suggest`.
     """
     tool = called_name(tool, arguments)
-    now, places = AgentState(), set[Names]()
+    now = AgentState()
+    places = set[Names]()
     for turn in turns:
         if any(call.denied for call in turn.calls):
             places.add(now.last)

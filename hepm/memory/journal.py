@@ -218,7 +218,8 @@ class SessionFile:
             # A crash may have left a file without a whole line: it is this session's, and no process goes on with it.
             self.stamp = _stamp_of(self._file)
         else:
-            self.stamp, self.turns = kept.stamp, kept.run.turns
+            self.stamp = kept.stamp
+            self.turns = kept.run.turns
         return kept
 
     @property
@@ -255,7 +256,8 @@ class SessionFile:
             self._forgotten = _is_forgotten(self._file)
             return
         if on_disk is None:  # the whole session is written again
-            self._parts, self.turns = frozenset(), ()
+            self._parts = frozenset()
+            self.turns = ()
         # A client may send a conversation that branches off: later turns are written again.
         at = common(run.turns, self.turns)
         same_turns = at == len(run.turns) == len(self.turns)

@@ -455,7 +455,8 @@ class Memory(OpenedMemory):
         for state, cosine in self.store.search_states(vector, namespace=namespace, limit=k):
             if cosine <= 0:  # it shares no word with the text, nor does any after it
                 break
-            after, before = state.sources, state.targets
+            after = state.sources
+            before = state.targets
             counts = [mirror.counts(after, tool) for tool in before]
             succeeded, failed = map(max, zip(*counts, strict=True))
             found = Recalled(state.summary, after, before, cosine, state.count, state.trajectory, succeeded, failed)
@@ -547,7 +548,8 @@ class Memory(OpenedMemory):
 
         self.refresh()
         uplift = self.sessions.uplift(namespace=namespace)
-        evidence, mirror = self.evidence(namespace), self.mirror(namespace)
+        evidence = self.evidence(namespace)
+        mirror = self.mirror(namespace)
         return report_of(self.lessons, evidence, uplift, mirror, anew=anew, on_progress=on_progress)
 
     # Care

@@ -107,8 +107,10 @@ def _ignored_hints(memory: Memory, name: str, option: str, all_runs: int) -> Ite
     """Hints that agents mostly do not follow, nor name by chance what they do."""
     latest = list(map(hints_of, latest_runs(memory.store, namespace=name)))
     hinted = [hints for hints in latest if hints]
-    turns, followed = sum(map(len, hinted)), sum(map(sum, hinted))
-    runs, following = len(hinted), sum(map(any, hinted))
+    turns = sum(map(len, hinted))
+    followed = sum(map(sum, hinted))
+    runs = len(hinted)
+    following = sum(map(any, hinted))
     if runs < _HINTED_RUNS or (following >= _FOLLOWED_RUNS * runs and followed >= _FOLLOWED * turns):
         return
     among = count_of(len(latest), "run")

@@ -262,7 +262,8 @@ class Session:
         with self._record.lock:
             if self.trial is not None or not self.holdout:
                 return self.trial
-            memory, namespace = self._memory, self._namespace
+            memory = self._memory
+            namespace = self._namespace
 
             def drawn() -> Trial:
                 holdout = memory.sessions.holdout_now(self.holdout, namespace=namespace)
@@ -327,7 +328,8 @@ class Session:
         """What a control reads: what its user stated."""
         from hepm.experience.prompt import OPTIONS_BY_DEFAULT, Prompt, items_of, render
 
-        user, options = self._run.user, self._options.prompt or OPTIONS_BY_DEFAULT
+        user = self._run.user
+        options = self._options.prompt or OPTIONS_BY_DEFAULT
         notes = None
         if user and options.notes:
             notes = self._ask(lambda: self._memory.preferences.notes(user, namespace=self._namespace))
@@ -603,7 +605,8 @@ class Session:
             if self.forgotten:
                 _log.warning("the session %r was forgotten: nothing of it is stored", self.id)
                 return
-            shown, options = list(self._shown), self._options.ingest
+            shown = list(self._shown)
+            options = self._options.ingest
             report = self._memory.sessions.store(run, shown, namespace=self._namespace, options=options)
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")

@@ -244,7 +244,8 @@ class Sessions:
         """
         from hepm.uplift.report import uplift_of
 
-        revision, began = self._memory.mirrors.revision, time.monotonic()
+        revision = self._memory.mirrors.revision
+        began = time.monotonic()
         known = self._reports.get(namespace)
         if known is not None and (known.revision == revision or (lately and began < known.until)):
             return known.report

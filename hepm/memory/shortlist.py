@@ -117,7 +117,8 @@ class _List:
     @property
     def off(self) -> str:
         """Why all tools are sent; "" where they are not."""
-        sessions, missed = len(self.missed), sum(self.missed)
+        sessions = len(self.missed)
+        missed = sum(self.missed)
         if not misses_too_many(sessions, missed):
             return ""
         return f"{missed:,} of {sessions:,} sessions needed a tool that is not in the list"

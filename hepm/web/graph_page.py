@@ -81,7 +81,8 @@ def read_graph(
     counts += f", {count_of(len(edges), 'edge')}"
     if focus is not None:
         counts = f"neighbourhood of {_named(focus)}: {counts}"
-    successes, runs = outcomes[0], sum(outcomes)
+    successes = outcomes[0]
+    runs = sum(outcomes)
     if runs:
         counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({percent(successes / runs)})"
     missing = {"more tool": len(ordered[most:]), "weaker edge": weaker}

@@ -116,7 +116,8 @@ class _Page:
 
     def _made(self, what: str, namespace: str, make: Callable[[], Any], about: str = "") -> Any:
         """What `make` gives, kept until the memory changed and ten times the time that it took has passed."""
-        key, revision = (what, namespace, about), self._memory.header.revision
+        key = (what, namespace, about)
+        revision = self._memory.header.revision
         kept = self._kept.get(key)
         if kept is None or (kept[0] != revision and time.monotonic() > kept[1]):
             began = time.monotonic()
@@ -130,7 +131,9 @@ class _Page:
 
     def now(self, request: Request) -> Object:
         """What is under way in a namespace, the latest hints, and the counts of what it holds."""
-        namespace, access, memory = namespace_of(request), access_of(request), self._memory
+        namespace = namespace_of(request)
+        access = access_of(request)
+        memory = self._memory
         recent = list(self._runs.recent.get(namespace, ()))[: -MOST_LISTED - 1 : -1]
         under_way = self._runs.under_way(namespace)
         shown = under_way[:MOST_LISTED]
@@ -228,7 +231,8 @@ class _Page:
 
     def run(self, request: Request, query: RunQuery) -> Transcript:
         """One run, stored or under way, turn by turn, without secrets."""
-        namespace, id = namespace_of(request), query.id
+        namespace = namespace_of(request)
+        id = query.id
         live = {run.id: run for run in self._runs.under_way(namespace)}
         run = live[id].session.so_far if id in live else self._memory.run(id, namespace=namespace)
         if run is None:
@@ -281,7 +285,9 @@ class _Page:
 
     def retire_or_revive(self, request: Request, change: Retirement) -> Object:
         """Keep a principle or an experience from hints, or let it be found: reject or approve it."""
-        id, kind, namespace = change.id, change.kind, namespace_of(request)
+        id = change.id
+        kind = change.kind
+        namespace = namespace_of(request)
         bank = self._memory.lessons
         stored = bank.lessons(namespace).get(id)
         if stored is None or stored.row.kind != kind:
@@ -297,7 +303,8 @@ def _searched(card: Object) -> str:
 
 def _card(listed: ListedLesson, replaced: Sequence[StoredLesson]) -> Object:
     """A lesson as the page shows it, with what it would replace."""
-    row, lesson = listed.stored.row, listed.lesson
+    row = listed.stored.row
+    lesson = listed.lesson
     about: Object = {}
     if row.kind == "experience":
         about = {name: row.properties[name] for name in ("situation", "action", "outcome")}

@@ -79,7 +79,9 @@ class BenchCommand:
             return PlayOutcome({"dry_run": True, f"{made.what}s": number}, [line])
         budget, prices = self.shared.limits
         before = budget.paid_before
-        asked, judge, ending = self.endpoint.model, None, None
+        asked = self.endpoint.model
+        judge = None
+        ending = None
         if isinstance(self.environment, PlayedUser):
             asked += f" and {self.environment.user.model}"
         if self.learning.distiller or self.shared.judge:
