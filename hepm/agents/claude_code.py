@@ -35,9 +35,6 @@ from hepm.ingest.records import MAX_NAME, RecordError, check_calls
 from hepm.ingest.shell.command_names import command_name
 from hepm.types import Objects, ToolCall, Turn
 
-_SERVED: Final = "mcp__"
-"""How the names of MCP servers' tools begin."""
-
 _HINTED: Final = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch")
 """Events whose answer may hold a context. One in the answer to Stop would make the agent go on."""
 
@@ -143,7 +140,7 @@ class ClaudeCode:
     def _hint(self, run: LiveRun) -> str:
         """What memory says about tools of MCP servers, if runs called any."""
         known = self._runs.memory.mirror(run.namespace).called()
-        served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
+        served = [tool for tool in sorted(known) if tool.startswith("mcp__")]  # of MCP servers
         if not served:
             return ""
         return without_repeats(self._runs.prompt(run, tools=served), run.shown_texts)
@@ -162,8 +159,9 @@ class ClaudeCode:
                 interrupted = response.get("interrupted") is True
             error = _text(event, "error")
             is_error = bool(error) or event.get("hook_event_name") == "PostToolUseFailure"
-            about = {"error": is_error, "refused": interrupted, "together": bool(calls or run.failed)}
-            calls.append(self._keep(run, read, error or result, **about))
+            together = bool(calls or run.failed)
+            call = self._keep(run, read, error or result, error=is_error, refused=interrupted, together=together)
+            calls.append(call)
         return calls
 
     def _keep(

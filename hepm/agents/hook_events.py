@@ -21,7 +21,6 @@ UNHEARD: Final = frozenset({("gemini-cli", "PreToolUse")})
 UNDENIED: Final = frozenset({"cline"})
 """Agents that end their task at a call that a hook refuses, rather than go on without it."""
 
-_KIND: Final = "hook_event_name|hookName"
 _KINDS: Final = {
     # Gemini CLI
     "BeforeAgent": "UserPromptSubmit",
@@ -57,7 +56,7 @@ _EXIT: Final = re.compile(r"(?:Exit Code: |exit code |exited with code )([0-9]+)
 
 def kind_of_event(event: Object) -> str:
     """The name that an agent gives to an event, which its answer repeats."""
-    return str(value_at(event, _KIND) or "")
+    return str(value_at(event, "hook_event_name|hookName") or "")
 
 
 def as_claude_code(event: Object) -> Object:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
 
@@ -17,9 +17,6 @@ from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns
 from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE, Object, Objects
-
-_LATE_S: Final = 10.0
-_MAX_CALLS: Final = 10_000
 
 
 class HepmLogger(CustomLogger):
@@ -41,7 +38,7 @@ class HepmLogger(CustomLogger):
         self._namespace = namespace
         self._about = about
         # Streams that their client left have no end.
-        self._calls: Bounded[str, tuple[LiveRun, int]] = Bounded(_MAX_CALLS)
+        self._calls: Bounded[str, tuple[LiveRun, int]] = Bounded(10_000)
 
     def finish(self, session_id: str, *, success: bool | None = None, reward: float | None = None) -> None:
         """Store a run with its outcome, after its last reply: LiteLLM calls back late, at first by seconds.
@@ -52,7 +49,7 @@ class HepmLogger(CustomLogger):
             InputError: no such run is known, or it has another outcome.
             StoreError: the store cannot be written.
         """
-        end = time.monotonic() + _LATE_S
+        end = time.monotonic() + 10
         while any(run.name == session_id for run, _ in [*self._calls.values()]) and time.monotonic() < end:
             time.sleep(0.01)
         self.runs.finish(session_id, namespace=self._namespace, success=success, reward=reward)

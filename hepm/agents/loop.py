@@ -173,9 +173,9 @@ class Agent:
         Raises:
             LlmError: the model gave no answer. The run so far is stored without a label.
         """
-        known: Object = {**about, "model": self.endpoint.model, "system": self.instructions}
         own = self.toolbox()
-        session = self.memory.session(**known, tools=own.specs, prompt_options=self._prompt_options)
+        settings: Object = {"tools": own.specs, "prompt_options": self._prompt_options, **about}
+        session = self.memory.session(model=self.endpoint.model, system=self.instructions, **settings)
         done: Done | None = None
         try:
             with session, nullcontext(self.complete) if self.complete else ChatModel(self.endpoint) as complete:

@@ -36,7 +36,6 @@ from hepm.memory.session import HELD_OUT
 from hepm.text import day_of, what_is_wrong
 from hepm.types import RECORDED_BY, START, SUMMARY_TOOL, FailedWay, Object, Suggestions, ToolName
 
-_SEARCHED: Final = 50  # situations, among which many go on in the same way
 _LESSONS: Final = 3  # of each kind
 MOST_PENDING: Final = 100
 """Lessons of one agent that wait for approval at once."""
@@ -301,8 +300,15 @@ class _Tools:
                 for call in run.calls():
                     if call.name == way.tool and (call.error or (call.result or "").lstrip()[:5].lower() == "error"):
                         errors += errors_of(call)[:1]
-        about: Object = {"tool": way.tool, "failed": way.failures, "runs": way.runs, "instead": way.instead}
-        return FailedTool(**about, since=min(days, default=""), error=(*errors, "")[0], reason=way.named)
+        return FailedTool(
+            tool=way.tool,
+            failed=way.failures,
+            runs=way.runs,
+            since=min(days, default=""),
+            error=(*errors, "")[0],
+            instead=way.instead,
+            reason=way.named,
+        )
 
     def remember(
         self,
@@ -428,7 +434,7 @@ class _Tools:
         if not self._may_search(session_id):
             return EarlierRuns(situations=[], lessons=[])
         # Many more than k: among 50 situations there are often only a few ways to go on.
-        matches = memory.search(query, k=_SEARCHED, namespace=namespace)
+        matches = memory.search(query, k=50, namespace=namespace)
         # The words of a situation are one run's: only the token that recorded it reads them.
         tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
         ways: dict[tuple[Names, Names], EarlierSituation] = {}

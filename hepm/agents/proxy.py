@@ -39,15 +39,12 @@ _log = logging.getLogger("hepm")
 
 SESSION_HEADER: Final = "x-hepm-session"
 _SESSION: Final = (SESSION_HEADER, "session-id", "session_id", "x-session-id")  # the next two are Codex's
-_OWN: Final = b"x-hepm-"
 _KEYS: Final[dict[Vendor, bytes]] = {"openai": b"authorization", "anthropic": b"x-api-key", "google": b"x-goog-api-key"}
 """The header with the key, of each vendor."""
 _HOP: Final = frozenset({
     *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"),
     *(b"transfer-encoding", b"proxy-connection", b"host", b"content-length", b"accept-encoding", b"expect"),
 })  # fmt: skip
-_CLAUDE_CODE: Final = "claude-cli/"
-"""How its user agent begins."""
 _SANDBOX: Final = (
     (b"content-security-policy", b"sandbox"),  # a reply that is a page must not act as one of this server
     (b"x-content-type-options", b"nosniff"),
@@ -56,7 +53,6 @@ _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
 _REFUSED: Final = frozenset({400, 422})
 """Statuses of an endpoint whose chat template does not take a message. After another error nothing is sent again."""
-_MAX_MODELS: Final = 1_000
 
 
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -124,7 +120,7 @@ class Proxy:
         self._placement: Placement = wire.resolved(placement, upstream)
         self._may_fall_back = placement == "auto"
         # Models that refused a hint behind results, and took it in the last of them.
-        self._tail: Bounded[str, bool] = Bounded(_MAX_MODELS)
+        self._tail: Bounded[str, bool] = Bounded(1_000)
         self._hint_s = hint_s
         self._lists = ToolLists(runs, shortlist)
         # By the address of a proxy on the way; "" for none. No client is above them, which would keep cookies.
@@ -175,7 +171,7 @@ class Proxy:
             body = wire.read_body(api, exchange.content)
             model = wire.model_of(path, body)
             about = {name: headers.get(f"x-hepm-{name}", "").strip() for name in ("user", "task", "environment")}
-            if headers.get("user-agent", "").startswith(_CLAUDE_CODE):
+            if headers.get("user-agent", "").startswith("claude-cli/"):
                 if not wire.tools_of(body):  # it asks for a title, or for a summary of a page: that is no conversation
                     return _without_hint(exchange, api)
                 about["environment"] = about["environment"] or "claude-code"
@@ -433,7 +429,7 @@ class Proxy:
         dropped = _HOP | _named(given)
         headers: _Headers = []
         for name, value in given:
-            if name in dropped or name.startswith(_OWN) or (tokens and any(token in value for token in tokens)):
+            if name in dropped or name.startswith(b"x-hepm-") or (tokens and any(token in value for token in tokens)):
                 continue
             if name in _KEYS.values():
                 if not value.removeprefix(b"Bearer").strip():

@@ -57,9 +57,6 @@ MOST_ID: Final = 1_000
 STORE_S: Final = 20.0
 """Seconds that an outcome waits for the store. Many clients give up after thirty."""
 
-_FIND_S: Final = 0.5
-_MOST_ALIASES: Final = 20_000
-
 
 class _Asked(NamedTuple):
     """How a request names its conversation.
@@ -122,7 +119,7 @@ class LiveRuns:
         self._waiting = ThreadPoolExecutor(5, thread_name_prefix="hepm-store")
         # Runs that are not under way in this process, and that a later request may continue: the id by namespace and
         # alias, and how many of its turns the client has that knows it by that alias.
-        self._left: Bounded[Key, tuple[str, int | None]] = Bounded(_MOST_ALIASES)
+        self._left: Bounded[Key, tuple[str, int | None]] = Bounded(20_000)
         self._stamps: set[Stamp] = set()
         self._read_left()
 
@@ -227,9 +224,15 @@ class LiveRuns:
         sequel = ""  # id of the reply that this request continues: then it does not repeat the history
         if api == "responses":
             sequel = wire.continued(body)
-        known: Object = {"user": user or wire.user_of(body), "list_tools": partial(wire.tools_of, body), **about}
-        id = id or wire.session_id_of(body)
-        return self.continued(wire.messages_of(api, body), id=id, sequel=sequel, group=wire.group_of(body), **known)
+        return self.continued(
+            wire.messages_of(api, body),
+            id=id or wire.session_id_of(body),
+            sequel=sequel,
+            group=wire.group_of(body),
+            list_tools=partial(wire.tools_of, body),
+            user=user or wire.user_of(body),
+            **about,
+        )
 
     def _marks(self, messages: Sequence[Object], id: str, namespace: str, opening: str) -> list[str]:
         """The marks of a request's messages. Those that stand at the same place of a run under way are known."""
@@ -352,7 +355,7 @@ class LiveRuns:
         if not self.memory.store.remote:
             return self.memory.run(id, namespace=namespace)
         try:
-            return self._waiting.submit(self.memory.run, id, namespace=namespace).result(_FIND_S)
+            return self._waiting.submit(self.memory.run, id, namespace=namespace).result(timeout=0.5)
         except (TimeoutError, StoreUnavailableError):
             return None
 

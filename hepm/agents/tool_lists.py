@@ -16,8 +16,6 @@ from hepm.types import Object, Objects
 
 ROUNDS: Final = 3
 """Calls of `more_tools` in a row that are answered; after them a request goes out with all tools."""
-_FOUND: Final = 10
-_APIS: Final = ("chat", "responses", "messages")
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class ToolLists:
 
     def shorten(self, api: Api, run: LiveRun, body: Object) -> Object:
         """A request with the tools of the run's list and `more_tools`; `body` itself where all are sent."""
-        if not self._k or api not in _APIS:
+        if not self._k or api == "gemini":
             return body
         tools = objects(body.get("tools"))
         names = list(map(name_of, tools))
@@ -77,7 +75,7 @@ class ToolLists:
             return "\n".join(name for name in map(name_of, tools) if name in unlisted)
         # Among all tools, whose index is known.
         ranked = self._runs.memory.shortlists.find(query, tools, k=len(tools), namespace=run.namespace)
-        found = [one for one in ranked if one.name in unlisted][:_FOUND]
+        found = [one for one in ranked if one.name in unlisted][:10]
         run.unlisted = unlisted.difference([one.name for one in found])
         return described(found)
 

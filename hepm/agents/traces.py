@@ -40,11 +40,8 @@ _log = logging.getLogger("hepm")
 
 REST_S: Final = 60.0
 """Seconds after which a trace that has its root, and belongs to no conversation, is stored."""
-_WITHOUT_RUN: Final = 1_000
-"""Traces without a call of an agent that are kept: their agents' spans may still come."""
 _JSON: Final = "application/json"
 _PROTOBUF: Final = "application/x-protobuf"
-_ORIGIN: Final = RunOrigin("otlp")
 
 
 class Traces:
@@ -145,15 +142,22 @@ class Traces:
         has_run = False
         spans = self._conversations[namespace, id]
         # The run of the conversation itself comes last: once it names its spans, all they belong to is on disk.
-        for item in sorted(spans.runs(_ORIGIN), key=lambda item: getattr(item, "id", "") == id):
+        for item in sorted(spans.runs(RunOrigin("otlp")), key=lambda item: getattr(item, "id", "") == id):
             if not isinstance(item, Trajectory):
                 _log.debug("a trace is not recorded: %s", item.reason)
                 continue
             has_run = True
             if self._is_over(item, namespace):
                 continue
-            about: Object = {"user": item.user, "environment": item.environment, "model": item.model}
-            run = self._runs.named(item.id, namespace=namespace, door=OTLP_DOOR, tools=item.tools or None, **about)
+            run = self._runs.named(
+                item.id,
+                namespace=namespace,
+                door=OTLP_DOOR,
+                tools=item.tools or None,
+                user=item.user,
+                environment=item.environment,
+                model=item.model,
+            )
             if run.door not in (OTLP_DOOR, MCP_DOOR):
                 raise ConflictError(
                     f"the session {item.id!r} is recorded by {run.door!r}: its spans would count its calls twice"
@@ -197,7 +201,8 @@ class Traces:
 
     def _forget_rest(self) -> None:
         """Drop the spans of runs that are stored, and the oldest of traces without a run."""
-        while len(self._conversations) > len(self._runs) + _WITHOUT_RUN:
+        # A thousand without a run are kept: their agents' spans may still come.
+        while len(self._conversations) > len(self._runs) + 1_000:
             for namespace, id in self._conversations:
                 if self._runs.find(id, namespace=namespace) is None:
                     break

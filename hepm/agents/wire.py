@@ -37,7 +37,6 @@ _MESSAGES: Final[dict[Api, str]] = {
     "messages": "messages",
     "gemini": "contents",
 }
-_IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
 _READ: Final = frozenset({"content", "parts", "output", "outputs", "result", "results"})
@@ -53,8 +52,6 @@ _ATTRIBUTION: Final = "x-anthropic-billing-header:"
 _RESULT_KEYS: Final = frozenset({"functionResponse", "function_response"})
 # What JSON was read from holds no circles; to look for them takes an eighth of the time.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
-_UNMARKED: Final = frozenset({"thinking", "redacted_thinking"})
-"""Blocks that take no `cache_control`."""
 
 
 def api_of(path: str) -> Api | None:
@@ -216,7 +213,8 @@ def continued(body: Object) -> str:
 
 def session_id_of(body: Object) -> str:
     """The session as the client names it in a request's body; "" if it does not."""
-    return _first_text(*map(object_in(body.get("metadata")).get, _IDS))
+    ids = ("session_id", "thread_id", "conversation_id")
+    return _first_text(*map(object_in(body.get("metadata")).get, ids))
 
 
 def group_of(body: Object) -> str:
@@ -380,7 +378,6 @@ def _add_present(items: Objects, place: int, present: str, placement: Placement,
 
 def _anthropic_with_hint(body: Object, front: list[str], present: str, placement: Placement) -> bool:
     """All that the client marked for the cache stays as it is, and where it is: what is added comes behind it."""
-    del placement
     system = _blocks(body.get("system"))
     messages = objects(body.get("messages"))
     place = _last_given(messages)
@@ -393,7 +390,8 @@ def _anthropic_with_hint(body: Object, front: list[str], present: str, placement
         if is_object(body.get("cache_control")) and place == len(messages) - 1 and said:
             # It means the last block. The hint is that now, and the next request does not have it there.
             mark = body.pop("cache_control")
-            if said[-1].get("type") not in _UNMARKED and "cache_control" not in said[-1]:
+            unmarked = ("thinking", "redacted_thinking")  # blocks that take no `cache_control`
+            if said[-1].get("type") not in unmarked and "cache_control" not in said[-1]:
                 said[-1] = {**said[-1], "cache_control": mark}
         block = {"type": "text", "text": tagged(present)}
         messages[place] = {**messages[place], "content": [*said, block]}
@@ -403,7 +401,6 @@ def _anthropic_with_hint(body: Object, front: list[str], present: str, placement
 
 def _gemini_with_hint(body: Object, front: list[str], present: str, placement: Placement) -> bool:
     """Behind results it is a content of its own: Gemini takes as many parts with them as there were calls."""
-    del placement
     key = _instruction(body)
     system = body.get(key, {})
     contents = objects(body.get("contents"))

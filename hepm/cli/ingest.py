@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
 
-_PREPARED_FROM: Final = 2_500
-"""Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""
 _SHOWN_REJECTIONS: Final = 10
 _WITHOUT_OUTCOMES: Final = frozenset({"claude-code", "codex"})  # formats of transcripts that have none
 
@@ -129,7 +127,8 @@ def store_runs(
             )
             if report.lessons:
                 remark_pending(memory, place.namespace)
-            if report.stored >= _PREPARED_FROM:
+            # After many runs it computes what suggestions need, which takes seconds, for the processes that come.
+            if report.stored >= 2_500:
                 memory.prepare(namespace=place.namespace)
         except KeyboardInterrupt:
             # Ctrl-C may have ended the reader of stderr, too, and the store may not answer.

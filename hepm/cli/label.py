@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
 
 _SHOWN_LINES: Final = 24
-JUDGE: Final = "judge"
-_KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the return key
 _WORDS: Final = {True: "success", False: "failure", None: "unlabelled"}
 
 
@@ -106,7 +104,7 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
     """Label by a model, or by rules."""
     # One after the other: a store may hold a million runs. Runs whose label was removed are left to people.
     runs = memory.labels.unlabelled(namespace=namespace, removed=False)
-    if by == JUDGE:
+    if by == "judge":
         from hepm.experience.judge import OutcomeJudge
 
         client = choice.client(memory, namespace, "run")
@@ -166,7 +164,7 @@ def _by_hand(memory: Memory, runs: Iterable[Trajectory], namespace: str) -> None
     keys = click.Choice(["y", "n", "s", "q"], case_sensitive=False)
     for run in runs:
         print("\n".join(_card(run)))
-        key = click.prompt(_KEYS, type=keys, show_choices=False)
+        key = click.prompt("y: it succeeded, n: it failed, s: skip, q: quit", type=keys, show_choices=False)
         if key == "q":
             break
         if key != "s":

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from hepm.llm import Client
     from hepm.memory import Memory
 
-_BY_MODEL: Final[tuple[LessonKind, ...]] = ("experience", "principle")
-_BY_COUNTING: Final[tuple[LessonKind, ...]] = ("principle",)
 _SHOWN_FAILURES: Final = 10
 
 
@@ -44,8 +42,10 @@ def distill(memory: Memory, namespace: str, choice: ModelChoice, kinds: tuple[Le
     """
     reports: dict[LessonKind, DistillReport] = {}
     client = choice.client(memory, namespace, "run")
+    if not kinds:
+        kinds = ("principle",) if client is None else ("experience", "principle")
     # One kind after the other: a budget that is spent on the first leaves none for the next.
-    for kind in dict.fromkeys(kinds or (_BY_COUNTING if client is None else _BY_MODEL)):
+    for kind in dict.fromkeys(kinds):
         of_kind = client
         if kind == "note" and client is not None:
             # Answers about users are kept, and forgotten, with their notes.

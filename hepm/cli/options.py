@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 FROM_COMMAND: Final = "from the command line"
-_LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
 
 store_option = option(
     "--store -s",
@@ -317,7 +316,7 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
         for line in lines:
             stream.write(f"{line}\n".encode("utf-8", "backslashreplace"))
             count += 1
-            if not count % _LINES_A_COUNT:
+            if not count % 100:
                 bar.show(count)
     return count
 

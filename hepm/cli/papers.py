@@ -154,8 +154,14 @@ def _print(
     if as_json:
         known: Objects = []
         for table in tables:
-            about: Object = {"table": table.name, "title": table.title, "metrics": table.metrics}
-            known.append(about | {"rows": table.rows(documents)})
+            known.append(
+                {
+                    "table": table.name,
+                    "title": table.title,
+                    "metrics": table.metrics,
+                    "rows": table.rows(documents),
+                }
+            )
         print_json({"paper": paper.name, "tables": known, "benches": documents})
         return
     for table in tables:

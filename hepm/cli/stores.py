@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
     from hepm.memory.guard import GuardState
     from hepm.memory.obstacles import Obstacle
-
-_MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 
 
 @command("stats")
@@ -107,7 +105,7 @@ def forget(memory: Memory, namespace: str, dry_run: bool, yes: bool, as_json: bo
     """
     remove = partial(memory.forget, **chosen, namespace=namespace)
     forgotten = remove(dry_run=True)
-    if len(forgotten) > _MANY and not (dry_run or yes):
+    if len(forgotten) > 20 and not (dry_run or yes):
         confirm(f"forget {count_of(len(forgotten), 'run')} of {namespace} and all they added?")
     notes = 0
     if [name for name, value in chosen.items() if value] == ["user"]:

@@ -23,13 +23,9 @@ _log = logging.getLogger("hepm")
 
 # The rest of the name is a hash (see `_name`).
 _SUFFIX: Final = ".session"
-_PROBE: Final = 64 << 10
-"""Bytes for which there should be room: a turn with a long result takes as many."""
 
 _FORGOTTEN: Final = b"forgotten\n"
-"""All that is left of a session that was forgotten, so that no process that has it under way stores it."""
-_FORGOTTEN_S: Final = 7 * 86_400
-"""For so long, in seconds."""
+"""All that is left of a session for a week after it was forgotten, so that no process that has it stores it."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 """What changes with every write of a file: its inode, the time in nanoseconds, its size."""
@@ -94,7 +90,7 @@ class Journal:
             folder = folder.parent
         try:
             with TemporaryFile(dir=folder) as probe:
-                probe.write(bytes(_PROBE))
+                probe.write(bytes(64 << 10))  # as much as a turn with a long result takes
                 probe.flush()
         except OSError as error:
             return f"runs under way cannot be kept in {self.folder.name}: {error.strerror}"
@@ -127,7 +123,7 @@ class Journal:
             partial = session.file.with_suffix(".part")
             partial.write_bytes(_FORGOTTEN)
             partial.replace(session.file)
-            for file in self._resting(_FORGOTTEN_S):
+            for file in self._resting(7 * 86_400):
                 if _is_forgotten(file):
                     file.unlink(missing_ok=True)
         except OSError as error:

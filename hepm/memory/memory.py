@@ -407,8 +407,15 @@ class Memory(OpenedMemory):
         if guarded is not None:
             found = guarded(found)
         names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
-        where = {"environment": environment, "user": user}
-        here = Moment(now.after, names, now.history, now.state, **where, as_written=options.as_written)
+        here = Moment(
+            now.after,
+            names,
+            now.history,
+            now.state,
+            environment=environment,
+            user=user,
+            as_written=options.as_written,
+        )
         bank = self.lessons.read_by(token)
         items = [*recollect(bank, here, found, options=options, turn=now.turn, horizon=horizon, namespace=namespace)]
         shown = found if options.suggestions else Suggestions()

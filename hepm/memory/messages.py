@@ -133,8 +133,15 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[Object]:
             id = f"stored_{number}"  # no client's own, as both may stand in one run
             calls.append({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
             if call.result is not None or call.error is not None or call.refused:
-                answer = {"role": "tool", "tool_call_id": id, "content": call.result or "", "is_error": call.error}
-                results.append({**answer, "refused": call.refused})
+                results.append(
+                    {
+                        "role": "tool",
+                        "tool_call_id": id,
+                        "content": call.result or "",
+                        "is_error": call.error,
+                        "refused": call.refused,
+                    }
+                )
         if calls:
             message["tool_calls"] = calls
         # A reward of 0 is one: None alone means that there is none.

@@ -35,7 +35,6 @@ StrPath: TypeAlias = str | PathLike[str]
 
 # Lexical vectors of 512 coordinates: no download, no model.
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
-DEFAULT_RANKERS: Final = "hepm-rank"
 
 
 class Folders(NamedTuple):
@@ -55,7 +54,7 @@ class Folders(NamedTuple):
             own, seen, ranked = (file.with_name(f"{file.name}-{name}") for name in ("sessions", "files", "rank"))
         if sessions is not None:
             own = Path(sessions)
-        return cls(own, seen, Path(rankers or ranked or DEFAULT_RANKERS), artifact_folder(path))
+        return cls(own, seen, Path(rankers or ranked or "hepm-rank"), artifact_folder(path))
 
 
 _NOWHERE: Final = Folders()

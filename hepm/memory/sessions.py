@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 HARMED_HOLDOUT: Final = 0.95
 """Share of sessions that memory leaves alone where it harms; the others show whether that has changed."""
-_PAUSE_FACTOR: Final = 20.0  # a report is made anew after so many times the time that it took
 
 
 class _Reported(NamedTuple):
@@ -251,7 +250,8 @@ class Sessions:
             return known.report
         report = uplift_of(self._memory.store.trial_sessions(namespace=namespace), namespace=namespace)
         ended = time.monotonic()
-        self._reports[namespace] = _Reported(revision, ended + _PAUSE_FACTOR * (ended - began), report)
+        # It is made anew after twenty times the time that it took.
+        self._reports[namespace] = _Reported(revision, ended + 20 * (ended - began), report)
         return report
 
     def harm(self, *, namespace: str = DEFAULT_NAMESPACE) -> Effect | None:

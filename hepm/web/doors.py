@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from importlib.resources import files
@@ -78,11 +79,10 @@ class Door:
         if self.writes:
             _check_may_write(request)
         arguments = [] if self.takes is None else [await _read(request, self.takes)]
-        if self.page is None:
-            return Response(await asyncio.to_thread(self._text, request, *arguments), media_type=_JSON)
-        make = partial(self._text, request, *arguments)
+        # With the name of the request's token, as `asyncio.to_thread` does it.
+        make = partial(copy_context().run, self._text, request, *arguments)
         text = await asyncio.get_running_loop().run_in_executor(self.page, make)
-        return Response(text, media_type=_JSON, headers=HEADERS)
+        return Response(text, media_type=_JSON, headers=HEADERS if self.page else None)
 
     def _text(self, *arguments: Any) -> str:
         """The answer's text: in ASCII, as texts may contain lone surrogates."""

@@ -25,11 +25,8 @@ EvidenceOf: TypeAlias = Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence
 """Runs and summaries behind edges, in their order."""
 MOST_TOOLS: Final = 200
 """Tools drawn at once, the most called first."""
-_LABEL_CHARACTERS: Final = 36  # of a tool's name in a sentence
 _EDGES_PER_TOOL: Final = 15  # the strongest; more would hide one another
 # Limits on the texts of one tool or edge, so that a page of 200 tools has a few MB.
-_SUMMARIES: Final = 6
-_RUNS: Final = 30
 _TEXT_CHARACTERS: Final = 600
 
 
@@ -133,7 +130,7 @@ def _around(graph: nx.DiGraph[ToolName], focus: ToolName) -> set[ToolName]:
 
 
 def _named(tool: ToolName) -> str:
-    return on_one_line(cut(tool, _LABEL_CHARACTERS))
+    return on_one_line(cut(tool, 36))
 
 
 def _placed(graph: nx.DiGraph[ToolName], names: Sequence[ToolName], edges: Sequence[Object]) -> Objects:
@@ -156,8 +153,8 @@ def _fork_data(fork: Fork) -> Object:
 def texts_of(behind: Evidence) -> Object:
     """What the page shows of the runs and summaries behind an edge."""
     return {
-        "summaries": [cut_off(text, _TEXT_CHARACTERS) for text in behind.summaries[:_SUMMARIES]],
-        "runs": [cut_off(text, _TEXT_CHARACTERS) for text in behind.runs[:_RUNS]],
+        "summaries": [cut_off(text, _TEXT_CHARACTERS) for text in behind.summaries[:6]],
+        "runs": [cut_off(text, _TEXT_CHARACTERS) for text in behind.runs[:30]],
         "all_summaries": len(behind.summaries),
         "all_runs": len(behind.runs),
     }

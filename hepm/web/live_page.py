@@ -53,10 +53,6 @@ MOST_RUNS: Final = 50
 MOST_LISTED: Final = 100
 """Hints, runs or lessons of one answer."""
 
-_KEPT: Final = 24  # graphs, counts and advice
-# A graph is drawn anew after so many times the time that this took, so that runs under way go first.
-_PAUSE_FACTOR: Final = 10.0
-_READ_CHARS: Final = 4_000  # the part of a user's request that is read
 _SCRIPTS: Final = (
     "main.js",
     "api.js",
@@ -69,9 +65,7 @@ _SCRIPTS: Final = (
     "live.js",
 )
 _DAY_S: Final = 86_400
-_WEEK_S: Final = 7 * _DAY_S
 _MOST_CHOICES: Final = 500  # of a filter
-_MODELS_OF: Final = 10_000  # latest runs whose models can be chosen
 
 
 def routes(runs: LiveRuns) -> tuple[Route, list[Door]]:
@@ -97,22 +91,21 @@ class _Page:
         self._runs = runs
         self._memory = runs.memory
         # By what it is and the namespace: the revision that it was made at, until when it stands, and itself.
-        self._kept: Bounded[tuple[str, str, str], tuple[int, float, Any]] = Bounded(_KEPT)
+        self._kept: Bounded[tuple[str, str, str], tuple[int, float, Any]] = Bounded(24)
 
     # HTTP
 
     async def document(self, request: Request) -> Response:
-        del request
-        html, policy = self._document
-        headers = {**HEADERS, "content-security-policy": f"{policy}; frame-ancestors 'none'"}
-        return HTMLResponse(html, headers=headers)
+        return self._document
 
     @cached_property
-    def _document(self) -> tuple[str, str]:
+    def _document(self) -> Response:
         nothing: Object = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
         rules = ("connect-src 'self'", "img-src data:")
         values = {"title": "hepm"}
-        return filled("live.html", nothing, values, scripts=_SCRIPTS, styles=("live.css", "report.css"), rules=rules)
+        styles = ("live.css", "report.css")
+        html, policy = filled("live.html", nothing, values, scripts=_SCRIPTS, styles=styles, rules=rules)
+        return HTMLResponse(html, headers={**HEADERS, "content-security-policy": f"{policy}; frame-ancestors 'none'"})
 
     def _made(self, what: str, namespace: str, make: Callable[[], Any], about: str = "") -> Any:
         """What `make` gives, kept until the memory changed and ten times the time that it took has passed."""
@@ -123,7 +116,8 @@ class _Page:
             began = time.monotonic()
             value = make()
             ended = time.monotonic()
-            kept = (revision, ended + _PAUSE_FACTOR * (ended - began), value)
+            # So that runs under way go first.
+            kept = (revision, ended + 10 * (ended - began), value)
         self._kept[key] = kept
         return kept[2]
 
@@ -206,7 +200,7 @@ class _Page:
         since = until = None
         if query.week is not None:
             since = datetime.combine(query.week, time_of_day.min, UTC).timestamp()
-            until = since + _WEEK_S
+            until = since + 7 * _DAY_S
         words = query.model_dump(exclude={"week", "before"})
         run_filter = RunFilter(**{name: value or None for name, value in words.items()}, since=since, until=until)
         before = int(query.before or LAST_ROW)
@@ -225,7 +219,7 @@ class _Page:
         weeks = {week_of(day * _DAY_S) for day in store.outcomes_by_day(namespace=namespace)}
         return {
             "tools": sorted(store.called_tools(namespace=namespace))[:_MOST_CHOICES],
-            "models": store.models(namespace=namespace, most=_MODELS_OF)[:_MOST_CHOICES],
+            "models": store.models(namespace=namespace, most=10_000)[:_MOST_CHOICES],
             "weeks": list(map(monday_of, sorted(weeks, reverse=True)[:_MOST_CHOICES])),
         }
 
@@ -254,7 +248,7 @@ class _Page:
         redactor = self._runs.page_redactor()
         for run in self._runs.under_way(namespace):
             if run.id in requests:
-                requests[run.id] = cut(redactor.text(request_of(run.session.so_far)[:_READ_CHARS]), REQUEST_CHARS)
+                requests[run.id] = cut(redactor.text(request_of(run.session.so_far)[:4_000]), REQUEST_CHARS)
         return requests
 
     # Lessons
@@ -327,5 +321,11 @@ def _card(listed: ListedLesson, replaced: Sequence[StoredLesson]) -> Object:
 
 def _notes(notes: StoredLesson) -> Object:
     row = notes.row
-    about = {"version": row.properties["version"], "by": row.properties["written_by"]}
-    return {"id": row.id, "kind": row.kind, "text": row.text, "user": row.user, **about}
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "text": row.text,
+        "user": row.user,
+        "version": row.properties["version"],
+        "by": row.properties["written_by"],
+    }

@@ -57,9 +57,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hepm")
 
 _NO_CHECK: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard checks it
-_SWEEP_S: Final = 30.0
-_PROBE_S: Final = 1.0
-_SHOWN_KEY: Final = 40  # characters
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _STATUSES: Final = {
     StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501, HepmError: 409,
@@ -120,7 +117,6 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncGenerator[None]:
-        del app
         options = self.options
         self._proxy = Proxy(
             self.runs,
@@ -151,19 +147,18 @@ class Server:
                 await asyncio.to_thread(self.runs.store_idle)
             except Exception:
                 _log.warning("runs that rest are not stored; it is tried again", exc_info=True)
-            await asyncio.sleep(min(_SWEEP_S, self.options.idle_s))
+            await asyncio.sleep(min(30.0, self.options.idle_s))
 
     def _health(self, request: Request) -> Health:
         """Whether the store answers, and runs can be kept.
 
         Agents go on without the store and without room on the disk, so that the status is 200 all the same.
         """
-        del request
         lost = self.memory.lost_since
         store = "ok" if lost is None else f"no answer for {max(0.0, time.time() - lost):.0f} s"
         # Once a second, as it writes a file, and every client is answered.
         if time.monotonic() >= self._probe_at:
-            self._probe_at = time.monotonic() + _PROBE_S
+            self._probe_at = time.monotonic() + 1
             self._sessions = self.runs.why_not_kept() or "ok"
         health: Health = {
             "status": "ok" if store == self._sessions == "ok" else "degraded",
@@ -191,7 +186,6 @@ class Server:
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
     async def _openapi(self, request: Request) -> Response:
-        del request
         return JSONResponse(self.document)
 
     @cached_property
@@ -204,7 +198,7 @@ class Server:
             return refused(403, "this token may not write: hooks record runs")
         agent = request.path_params["agent"]
         if agent not in AGENTS:
-            return refused(404, f"no hooks of {agent[:_SHOWN_KEY]!r} are known, but of {', '.join(sorted(AGENTS))}")
+            return refused(404, f"no hooks of {agent[:40]!r} are known, but of {', '.join(sorted(AGENTS))}")
         event = read_object(await request.body())
         try:
             return JSONResponse(await asyncio.to_thread(self._hooks.answer, event, namespace_of(request), agent))
@@ -263,7 +257,7 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    del request, error  # it is raised again, and logged
+    # It is raised again, and logged.
     return refused(500, "hepm made an error: its log says where")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
@@ -19,8 +19,6 @@ from hepm.memory.shortlist import Shortlist
 from hepm.types import Object, Objects
 from hepm.web.answers import Label
 from hepm.web.doors import Door
-
-_DOOR: Final = "api"
 
 SessionName = Annotated[
     str,
@@ -150,7 +148,7 @@ class SessionDoors:
             conversation.messages,
             id=conversation.session,
             namespace=namespace_of(request),
-            door=_DOOR,
+            door="api",
             list_tools=lambda: tools_of({"tools": conversation.tools}),
             **conversation.model_dump(include={"user", "task", "environment", "model"}),
         )

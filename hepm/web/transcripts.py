@@ -63,7 +63,13 @@ def _turn(turn: Turn) -> TurnShown:
         arguments = ""
         if call.arguments:
             arguments = json.dumps(call.arguments, default=str)
-        about = {"name": call.name, "error": call.error, "refused": call.refused}
-        result = cut_off(call.result or "", _TURN_CHARS)
-        calls.append({**about, "arguments": cut_off(arguments, _TURN_CHARS), "result": result})
+        calls.append(
+            {
+                "name": call.name,
+                "error": call.error,
+                "refused": call.refused,
+                "arguments": cut_off(arguments, _TURN_CHARS),
+                "result": cut_off(call.result or "", _TURN_CHARS),
+            }
+        )
     return {"role": turn.role, "text": cut_off(turn.text, _TURN_CHARS), "calls": calls, "hinted": list(turn.hinted)}

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -42,15 +42,6 @@ from hepm.text import count_of
 from hepm.types import SUCCESS_FROM, Object
 
 Made = TypeVar("Made", bound=Bench)
-TURNS: Final = 30
-ROUND_TURNS: Final = 16  # PRIME, table 2
-ROUND_RUNS: Final = 100  # in each environment, over all rounds (PRIME, table 2)
-ROUND_TEMPERATURE: Final = 1.0  # runs of a task differ, so that they can be compared
-USERS: Final = "20"
-SESSION_TURNS: Final = 10  # replies in a session (MultiSessionCollab 5)
-SESSIONS: Final = 5
-POINTS: Final = "100"  # of each environment that runs were recorded in
-POINT_TEMPERATURE: Final = 0.0  # so that a changed call is the hint's doing
 
 
 @dataclass
@@ -86,9 +77,17 @@ class BenchCommand:
             asked += f" and {self.environment.user.model}"
         if self.learning.distiller or self.shared.judge:
             judge = replace(self.endpoint, model=self.learning.distiller or self.shared.judge)
-        about: Object = {"budget": budget, "prices": prices, "environment": self.environment, "judge": judge}
         with Bar(f"{made.what}s") as bar:
-            model = self.stack.enter_context(open_model(self.endpoint, made.folder, on_run=bar.show, **about))
+            opened = open_model(
+                self.endpoint,
+                made.folder,
+                budget=budget,
+                prices=prices,
+                environment=self.environment,
+                judge=judge,
+                on_run=bar.show,
+            )
+            model = self.stack.enter_context(opened)
             try:
                 made.play(model)
             except (BudgetSpentError, EndpointRefusedError) as error:
@@ -128,7 +127,7 @@ class BenchCommand:
         success_from = given.header.success_from if given else SUCCESS_FROM
         options = self._options(
             arms,
-            turns=TURNS,
+            turns=30,
             learn="online" if learn_from.startswith("online") else "train",
             judge=learn_from == "online-judged",
             embedder=embedder,
@@ -180,9 +179,9 @@ class BenchCommand:
         tasks = chosen_tasks([task for task in tasks if task.split == "train"] or tasks, self.agent.tasks or "*")
         options = self._options(
             find_arms(names, trials=1),
-            turns=ROUND_TURNS,
-            temperature=ROUND_TEMPERATURE,
-            rollouts=learning.rollouts or -(-ROUND_RUNS // self.rounds),
+            turns=16,  # PRIME, table 2; and 100 runs in each environment, over all rounds
+            temperature=1.0,  # runs of a task differ, so that they can be compared
+            rollouts=learning.rollouts or -(-100 // self.rounds),
             turn_rewards=True,
         )
         settings: Object = {"arm": names[0], "rounds": self.rounds, "tasks": sorted(task.id for task in tasks)}
@@ -204,12 +203,12 @@ class BenchCommand:
     def _users(self, environment: UsersEnvironment) -> UserBench:
         """Sessions of simulated users."""
         self._refuse_unused("users")
-        trials = self.trials or SESSIONS
+        trials = self.trials or 5
         arms = self._arms("off,history,notes", trials=trials, known=USER_ARMS)
-        tasks = chosen_tasks(environment.tasks(), self.agent.tasks or USERS)
+        tasks = chosen_tasks(environment.tasks(), self.agent.tasks or "20")
         # Only the name: the same problems may lie elsewhere at the next call.
         problems = [Path(environment.file).name] if environment.file else []
-        options = self._options(arms, turns=SESSION_TURNS, trials=trials)
+        options = self._options(arms, turns=10, trials=trials)  # replies in a session (MultiSessionCollab 5)
         return self._made(UserBench, tasks, options, {"problems": problems})
 
     def _points(self, environment: RecordedRuns) -> ReplayBench:
@@ -219,7 +218,7 @@ class BenchCommand:
         if not environment.points:
             raise InputError("no failed run diverges from a successful one of its task.")
         remark_unusable(environment.rejected)
-        wanted = self.agent.tasks or POINTS
+        wanted = self.agent.tasks or "100"  # of each environment that runs were recorded in
         # "50" is a number of points of each domain, "refund*" a pattern of their names.
         if wanted.isdecimal():
             chosen: Sequence[Point] = environment.drawn(int(wanted), seed=self.seed)
@@ -227,7 +226,8 @@ class BenchCommand:
             names = {task.id for task in chosen_tasks(environment.tasks(), wanted)}
             chosen = [point for point in environment.points if point.key in names]
         hints = hints_at(environment.domains, chosen, arms)
-        options = self._options(arms, turns=1, temperature=POINT_TEMPERATURE)
+        # At 0 a changed call is the hint's doing.
+        options = self._options(arms, turns=1, temperature=0.0)
         return self._made(ReplayBench, [point.task for point in chosen], options, {}, points=chosen, hints=hints)
 
     # What benches are made of
