@@ -125,8 +125,14 @@ class ClaudeCode:
         kind = event.get("hook_event_name")
         if kind == "PreToolUse":
             return of_refused(self._runs.memory, run, _read(event))
-        own = after_calls(self._runs.memory, run, calls) if calls else ""
-        return "\n".join(filter(None, (own, self._hint(run))))
+        memory = self._runs.memory
+        own = after_calls(memory, run, calls) if calls else ""
+        # Of hints those about tools of MCP servers, if runs called any.
+        served = [tool for tool in sorted(memory.mirror(run.namespace).called()) if tool.startswith("mcp__")]
+        hint = ""
+        if served:
+            hint = without_repeats(self._runs.prompt(run, tools=served), run.shown_texts)
+        return "\n".join(filter(None, (own, hint)))
 
     def _denied(self, run: LiveRun, event: Object) -> str:
         """Why memory denies the call that is about to be made, which is recorded as refused; "" if it may run."""
@@ -136,14 +142,6 @@ class ClaudeCode:
             return ""
         self._keep(run, read, denial.text, refused=True)
         return denial.text
-
-    def _hint(self, run: LiveRun) -> str:
-        """What memory says about tools of MCP servers, if runs called any."""
-        known = self._runs.memory.mirror(run.namespace).called()
-        served = [tool for tool in sorted(known) if tool.startswith("mcp__")]  # of MCP servers
-        if not served:
-            return ""
-        return without_repeats(self._runs.prompt(run, tools=served), run.shown_texts)
 
     def _record(self, run: LiveRun, events: Sequence[Object]) -> list[ToolCall]:
         """Record the calls of a turn that no event reported before; these."""

@@ -264,7 +264,9 @@ def _from_a_page(scope: Scope, headers: _Headers) -> Response | None:
     host = headers.get("host", "")
     path = scope["path"]
     reads = scope["method"] in ("GET", "HEAD")
-    name = _without_port(host)
+    name = host.partition(":")[0]
+    if host.startswith("["):  # IPv6: [::1]:8765
+        name = host.partition("]")[0].strip("[")
     if name not in LOCAL:  # a page's own name for this machine (DNS rebinding)
         return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {name!r}")
     # A link may lead to the page, which holds no data, and to figures; data and money are the page's own affair.
@@ -293,9 +295,3 @@ def _namespace_in(path: str, headers: _Headers) -> dict[str, str]:
     if first not in DOORS and rest.partition("/")[0] in DOORS - {""}:
         return {"path": f"/{rest}", "hepm.namespace": first}
     return {"hepm.namespace": headers.get("x-hepm-namespace", "").strip() or DEFAULT_NAMESPACE}
-
-
-def _without_port(address: str) -> str:
-    if address.startswith("["):  # IPv6: [::1]:8765
-        return address.partition("]")[0].strip("[")
-    return address.partition(":")[0]

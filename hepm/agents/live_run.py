@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from hepm.agents.recordable import recordable
 from hepm.agents.wire import Object, inner_of, name_of, objects, parsed
 from hepm.errors import StoreError
+from hepm.graph.delta import Names
 from hepm.ingest.fields import is_list
 from hepm.memory.journal import common
 from hepm.memory.session import Session
@@ -59,12 +60,12 @@ class Shown:
     namespace: str
     at: float
     after: ToolName
-    tools: tuple[str, ...]
-    warned: tuple[str, ...]
+    tools: Names
+    warned: Names
     lessons: int
     reason: str
     usual: bool = False
-    called: tuple[str, ...] = ()
+    called: Names = ()
     followed: bool | None = None
 
 

@@ -58,37 +58,38 @@ class ClientFile:
         Raises:
             InputError: the file cannot be read or written, or is no such file. It is unchanged.
         """
+        path = self.path
         before = ""
         try:
-            if self.path.exists():
-                before = self.path.read_bytes().decode()
+            if path.exists():
+                before = path.read_bytes().decode()
             after = self.change(before.replace("\r\n", "\n"), not remove)
         # Nothing is written yet: the file is unchanged whatever went wrong.
         except OSError as error:
-            raise InputError(f"{self.path} cannot be read: {error.strerror}") from error
+            raise InputError(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{self.path} is left as it is: {error}. Correct it, or edit it yourself.") from error
+            raise InputError(f"{path} is left as it is: {error}. Correct it, or edit it yourself.") from error
         # A file with line ends of Windows keeps them.
         if "\r\n" in before:
             after = after.replace("\n", "\r\n")
         if after == before:
             if remove:
-                return f"{self.path} has no lines of hepm"
-            return f"{self.path} has these lines already"
+                return f"{path} has no lines of hepm"
+            return f"{path} has these lines already"
         if not after.strip():
-            self.path.unlink()
-            return f"removed {self.path}, which had no other lines"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(self.path, "the settings") as place:
+            path.unlink()
+            return f"removed {path}, which had no other lines"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path, "the settings") as place:
             place.write_bytes(after.encode())
             # The new file takes the place of the old one, and gets its permissions.
-            if self.path.exists():
-                place.chmod(self.path.stat().st_mode & 0o777)
+            if path.exists():
+                place.chmod(path.stat().st_mode & 0o777)
             elif self.is_program:
                 place.chmod(0o755)
         if remove:
-            return f"removed hepm's lines from {self.path}"
-        return f"wrote {self.path}"
+            return f"removed hepm's lines from {path}"
+        return f"wrote {path}"
 
 
 def hooks_file(path: Path, hooks: Mapping[str, Object], others: Object, is_ours: Callable[[str], bool]) -> ClientFile:

@@ -105,13 +105,14 @@ def forget(memory: Memory, namespace: str, dry_run: bool, yes: bool, as_json: bo
     """
     remove = partial(memory.forget, **chosen, namespace=namespace)
     forgotten = remove(dry_run=True)
+    runs = count_of(len(forgotten), "run")
     if len(forgotten) > 20 and not (dry_run or yes):
-        confirm(f"forget {count_of(len(forgotten), 'run')} of {namespace} and all they added?")
+        confirm(f"forget {runs} of {namespace} and all they added?")
     notes = 0
     if [name for name, value in chosen.items() if value] == ["user"]:
         notes = len(memory.preferences.history(chosen["user"], namespace=namespace))
     if not dry_run:
-        with Bar(f"forgetting {count_of(len(forgotten), 'run')}"):
+        with Bar(f"forgetting {runs}"):
             forgotten = remove()
     if as_json:
         print_json({"forgotten": forgotten, "notes": notes, "dry_run": dry_run})

@@ -259,7 +259,10 @@ class Shortlists:
 def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: object) -> Reasons:
     """The tools that a request cannot do without, with the reason for each."""
     called = {normal(call.name) for turn in turns for call in turn.calls}
-    named = _names_in(_said_in(turns, "system", "user"))
+    said = _said_in(turns, "system", "user")[-100_000:]  # of a long conversation its end
+    # What may be a tool's name: what is no common word, and what stands in quotation marks.
+    words = {word.strip("./:-") for word in _NAME.findall(said)}
+    named = {*filter(_TELLING.search, words), *_QUOTED.findall(said)}
     # {"type": "function", "function": {"name": "find"}} and all other forms: what stands in it as a text.
     forced = set(_QUOTED.findall(repr(tool_choice)))
     needed: Reasons = {}
@@ -275,13 +278,6 @@ def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: o
 
 def _said_in(turns: Sequence[Turn], *roles: str) -> str:
     return "\n".join(turn.text for turn in turns if turn.role in roles)
-
-
-def _names_in(text: str) -> set[str]:
-    """What may be a tool's name in a text: what is no common word, and what stands in quotation marks."""
-    text = text[-100_000:]  # of a long conversation its end
-    words = {word.strip("./:-") for word in _NAME.findall(text)}
-    return {*filter(_TELLING.search, words), *_QUOTED.findall(text)}
 
 
 def _shortened(given: Sequence[object], index: ToolIndex, reasons: Mapping[ToolName, str]) -> Shortlist:

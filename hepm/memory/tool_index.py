@@ -90,7 +90,9 @@ class ToolIndex:
         Args:
             embedder: A model whose vectors count, too; None for words alone.
         """
-        clauses = _clauses_of(text)
+        clauses = [clause.strip() for clause in _CLAUSE_END.split(text)]
+        # Those with three words or more; of texts without blanks all.
+        clauses = [clause for clause in clauses if len(clause.split()) >= 3 or _UNSPACED.search(clause)][:12]
         words_N = _of_best(self._bm25(text))
         by_clause = [self._bm25(clause) for clause in clauses]
         if by_clause:
@@ -178,13 +180,6 @@ def _stems(text: str) -> list[str]:
         elif piece.lower() not in FUNCTION_WORDS:
             found.append(stem(piece.lower()))
     return found
-
-
-def _clauses_of(text: str) -> list[str]:
-    """The clauses of a request with three words or more; of texts without blanks all."""
-    clauses = [clause.strip() for clause in _CLAUSE_END.split(text)]
-    whole = [clause for clause in clauses if len(clause.split()) >= 3 or _UNSPACED.search(clause)]
-    return whole[:12]
 
 
 def _prose_of(tool: Tool | None) -> str:
