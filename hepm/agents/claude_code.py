@@ -122,8 +122,7 @@ class ClaudeCode:
         """What memory says at an event; a control gets nothing, and waits for nothing."""
         if run.session.is_control:
             return ""
-        kind = event.get("hook_event_name")
-        if kind == "PreToolUse":
+        if event.get("hook_event_name") == "PreToolUse":
             return of_refused(self._runs.memory, run, _read(event))
         memory = self._runs.memory
         own = after_calls(memory, run, calls) if calls else ""

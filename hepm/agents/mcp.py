@@ -277,12 +277,10 @@ class _Tools:
         found = self._suggestions(session_id, history, state, None, k=0)
         if found.abstained == HELD_OUT:
             return FailedTools(failed=[], lessons=[], no_opinion=HELD_OUT)
-        memory = self._memory
-        namespace = NAMESPACE.get()
         failed = [self._failed_tool(way) for way in found.warnings]
-        principles = Principles(memory.lessons.read_by(TOKEN.get()))
+        principles = Principles(self._memory.lessons.read_by(TOKEN.get()))
         history = self._of(session_id).history
-        stored = principles.at(history[-1:], state=state, history=history, namespace=namespace)
+        stored = principles.at(history[-1:], state=state, history=history, namespace=NAMESPACE.get())
         lessons: list[str] = []
         for one in stored:
             if any(triple.predicate == FAILS_AFTER for triple in one.principle.triples):

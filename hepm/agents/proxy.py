@@ -42,8 +42,8 @@ _SESSION: Final = (SESSION_HEADER, "session-id", "session_id", "x-session-id")  
 _KEYS: Final[dict[Vendor, bytes]] = {"openai": b"authorization", "anthropic": b"x-api-key", "google": b"x-goog-api-key"}
 """The header with the key, of each vendor."""
 _HOP: Final = frozenset({
-    *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"),
-    *(b"transfer-encoding", b"proxy-connection", b"host", b"content-length", b"accept-encoding", b"expect"),
+    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade",
+    b"transfer-encoding", b"proxy-connection", b"host", b"content-length", b"accept-encoding", b"expect",
 })  # fmt: skip
 _SANDBOX: Final = (
     (b"content-security-policy", b"sandbox"),  # a reply that is a page must not act as one of this server

@@ -250,11 +250,10 @@ def read_action(text: str) -> TaggedAction:
     for match in _ACTION.finditer(text):
         tag = match[1]
         content = match[2]
-        closing = match[3]
         if not tag or not content.strip():  # a thought, or nothing between the tags
             continue
         written = text[: match.end()]
-        if not closing:  # endpoints that stop at the closing tag leave it out
+        if not match[3]:  # endpoints that stop at the closing tag leave it out
             written += f"</{tag}>"
         return TaggedAction(written, tag.lower(), content.strip(), match.start())
     return TaggedAction(text)

@@ -39,10 +39,9 @@ class ToolLists:
         choice = body.get("tool_choice")
         with run.lock:  # the record of a reply may take names out meanwhile
             if run.unlisted is None:
-                said = messages_of(api, body)
                 try:
                     chosen = self._runs.memory.shortlist(
-                        said, tools, k=self._k, tool_choice=choice, namespace=run.namespace
+                        messages_of(api, body), tools, k=self._k, tool_choice=choice, namespace=run.namespace
                     )
                 except InputError:  # what is no tool for hepm may be one for the endpoint
                     return body

@@ -90,9 +90,8 @@ def argument(name: str, help: str, **settings: Any) -> Decorator:
     return click.argument(name, help=help, **settings)
 
 
-def command(name: str) -> Callable[[Callback], click.Command]:
-    """A command of a function, whose docstring is its help."""
-    return click.command(name)
+command = click.command
+"""A command of a function, whose docstring is its help."""
 
 
 def group(name: str, help: str) -> click.Group:

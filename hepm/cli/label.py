@@ -110,11 +110,10 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
         client = choice.client(memory, namespace, "run")
         if client is None:
             raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
-        judge = OutcomeJudge(client)
         if dry_run:
             print(f"{count_of(sum(1 for _ in runs), 'run')} would be looked at")
             return
-        _store(memory, judge.verdicts(runs), namespace, dry_run=False)
+        _store(memory, OutcomeJudge(client).verdicts(runs), namespace, dry_run=False)
         return
     from hepm.ingest.outcome import check_rules, verdict_of
 

@@ -170,8 +170,11 @@ def lesson_json(stored: StoredLesson) -> Object:
     turns = [own.pop("first_turn"), own.pop("last_turn")]
     if row.kind == "principle":
         own = {"text": row.text, "principle": own.pop("kind"), "triples": list(row.triples), **own}
-    document = {"kind": row.kind, "id": row.id, **own, "turns": turns if any(turns) else []}
-    document |= {
+    document = {
+        "kind": row.kind,
+        "id": row.id,
+        **own,
+        "turns": turns if any(turns) else [],
         "tools": row.tools,
         "sources": [source._asdict() for source in row.sources],
         "parents": [parent._asdict() for parent in row.parents],

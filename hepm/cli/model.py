@@ -116,6 +116,11 @@ def cost_of(client: Client | None) -> Object | None:
         return None
     # Of this command; `paid_before` counts the answers that were read from the ledger.
     used = client.budget.used
-    names = ("calls", "input_tokens", "output_tokens", "cost_usd")
-    counts = {name: getattr(used, name) for name in names}
-    return {"model": client.endpoint.model, **counts, "paid_before": client.budget.paid_before}
+    return {
+        "model": client.endpoint.model,
+        "calls": used.calls,
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "cost_usd": used.cost_usd,
+        "paid_before": client.budget.paid_before,
+    }

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress
 
-    from hepm.graph.store import Store
     from hepm.ingest.records import Rejection
     from hepm.memory import Memory
 
@@ -133,9 +132,7 @@ def sole_namespace(namespaces: Sequence[str]) -> str:
     return DEFAULT_NAMESPACE
 
 
-def known_namespace(
-    memory: Memory | Store, namespace: str, store: str, *, also: Callable[[], Container[str]] = tuple
-) -> str:
+def known_namespace(memory: Memory, namespace: str, store: str, *, also: Callable[[], Container[str]] = tuple) -> str:
     """The namespace, if something is stored in it; else it is likely misspelt. "" for the store's only one.
 
     `also` returns names that are known though nothing is stored.

@@ -128,8 +128,12 @@ def _played(
     with click.Context(click.Command("hepm"), info_name="hepm", obj=shared) as context:
         for name, rows in benches.items():
             remark(f"{paper.title}: {name}")
-            given: Object = {"folder": options["folder"] / name, "budget": choice.budget}
-            given |= {part: options[part] for part in ("base_url", "prices")}
+            given: Object = {
+                "folder": options["folder"] / name,
+                "budget": choice.budget,
+                "base_url": options["base_url"],
+                "prices": options["prices"],
+            }
             own = paper.options(name, small=options["small"], sources=sources)
             if "rounds" not in own:
                 given |= {"trials": options["trials"], "arms": ",".join(rows)}

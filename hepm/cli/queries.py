@@ -150,14 +150,13 @@ def prompt(
     chat = None if messages is None else read_messages_file(messages)
     # With a user, answers contain the user's words: they are stored to be forgotten with the user.
     client = ModelChoice(model).client(memory, namespace, "user" if user else "lesson")
-    chosen = PromptOptions(suggestions=k, model=client)
     addition = memory.prompt(
         chat,
         state=state,
         after=_split_names(after),
         tools=_split_names(tools),
         user=user,
-        options=chosen,
+        options=PromptOptions(suggestions=k, model=client),
         budget=max_tokens,
         namespace=namespace,
     )
@@ -218,8 +217,7 @@ def cypher(
         if named is not None:
             text = named.text if memory.store.remote else named.embedded
         if "$namespace" in text:
-            namespace = values.get("namespace", place.namespace)
-            values["namespace"] = known_namespace(memory, namespace, place.store)
+            values["namespace"] = known_namespace(memory, values.get("namespace", place.namespace), place.store)
         if named is not None:
             values = named.values(values)
         result = memory.store.ask(text, values, timeout_s=timeout, limit=limit)

@@ -134,8 +134,7 @@ def copy(source: str, target: str, namespace: Several) -> None:
     # Two names of one store would compare it with itself.
     refuse(_address_of(source) == _address_of(target), "TARGET", "name another store than the source")
     with open_existing(source) as memory:
-        namespaces = namespace or memory.namespaces()
-        names = [known_namespace(memory, name, source) for name in namespaces]
+        names = [known_namespace(memory, name, source) for name in namespace or memory.namespaces()]
         # Opened after the names are checked: a wrong name must leave no empty store behind.
         total = sum(memory.totals(namespace=name).trajectories for name in names)
         with _target(target, memory) as filled, Bar("runs copied and compared") as bar:

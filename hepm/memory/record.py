@@ -205,22 +205,18 @@ class SessionConversation:
         if again:
             self._left = []
 
-    @property
-    def messages(self) -> Messages:
-        """The run so far as chat messages."""
-        messages: Messages = [recorded.message for recorded in self._added]
-        if self._given is not None:
-            messages = merged(self._given, self._added) if self._added else self._given
-        if not self._left:
-            return messages  # the caller's list itself: its messages are read once
-        return [*self._left, *messages]
-
     def turns(self) -> tuple[Turn, ...]:
         """The run so far, without the hints of this session."""
         with self.lock:
             while self._said:  # not when they are shown, as the agent waits then
                 self._hints.update(hints_in(self._said.pop()))
-            turns = self._reading.turns(self.messages)
+            messages: Messages = [recorded.message for recorded in self._added]
+            # The caller's list itself, where there is nothing else: its messages are read once.
+            if self._given is not None:
+                messages = merged(self._given, self._added) if self._added else self._given
+            if self._left:
+                messages = [*self._left, *messages]
+            turns = self._reading.turns(messages)
         if self._system and not any(turn.role == "system" for turn in turns):
             system = self._without_hints(Turn("system", self._system))
             if system is not None:

@@ -559,8 +559,7 @@ class Session:
                 if turns is None:
                     turns = self._record.turns()
                 run = replace(self._run, turns=turns)
-                redactor = self._options.ingest.redactor
-                self._file.write(run, self._shown, self.aliases, self.parts, redactor)
+                self._file.write(run, self._shown, self.aliases, self.parts, self._options.ingest.redactor)
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 

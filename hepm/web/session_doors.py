@@ -121,8 +121,7 @@ class SessionDoors:
         prompt = self._runs.prompt(run, keep=run.behind)
         self._runs.replied(run, Reply())  # which keeps it on the disk
         present = prompt.present and tagged(prompt.present)
-        ranked = prompt.suggestions.ranked
-        tools = [NextTool.model_validate(suggestion) for suggestion in ranked]
+        tools = [NextTool.model_validate(suggestion) for suggestion in prompt.suggestions.ranked]
         return {"run": run.id, "stable": run.stable, "present": present, "tools": tools}
 
     def _record(self, request: Request, conversation: RunSoFar) -> Recorded:

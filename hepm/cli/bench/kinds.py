@@ -146,8 +146,12 @@ class BenchCommand:
         if given:
             settings = {"memory": f"{learning.memory} {given.namespace}, revision {given.header.revision}"}
         else:
-            settings: Object = {"memory": f"learned from {options.learn}", "judge": self.shared.judge or options.judge}
-            settings |= {"trials": trials, "tasks": sorted(task.id for task in tasks)}
+            settings: Object = {
+                "memory": f"learned from {options.learn}",
+                "judge": self.shared.judge or options.judge,
+                "trials": trials,
+                "tasks": sorted(task.id for task in tasks),
+            }
         return self._made(Bench, tasks, options, settings, given=given)
 
     def _given(self, arms: Sequence[Arm]) -> KnownMemory | None:
@@ -250,8 +254,13 @@ class BenchCommand:
         self, kind: type[Made], tasks: Sequence[Task], options: BenchOptions, settings: Object, **about: Any
     ) -> Made:
         """A bench in its folder, which holds those of these settings alone: they shape its answers."""
-        settings |= {"environment": self.environment.name, "model": self.endpoint.model, "seed": self.seed}
-        settings |= {"max_turns": options.max_turns, "options": dict(options.options)}
+        settings |= {
+            "environment": self.environment.name,
+            "model": self.endpoint.model,
+            "seed": self.seed,
+            "max_turns": options.max_turns,
+            "options": dict(options.options),
+        }
         settings |= {_named(name): value for name, value in asdict(self.learning).items()}
         # Another model as the user makes other conversations.
         if isinstance(self.environment, PlayedUser):
