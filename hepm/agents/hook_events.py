@@ -51,7 +51,6 @@ _KEYS: Final = {
     "is_interrupt": "is_interrupt",
     "last_assistant_message": "last_assistant_message|prompt_response|turn.outputText",
 }
-_EXIT: Final = re.compile(r"(?:Exit Code: |exit code |exited with code )([0-9]+)")
 
 
 def kind_of_event(event: Object) -> str:
@@ -85,7 +84,9 @@ def _failed(event: Object, translated: Object) -> bool:
         return all(is_object(result) and result.get("success") is False for result in results)
     if value_at(event, "postToolUse.success") is False:
         return True
-    codes = _EXIT.findall(translated["tool_response"]) if is_shell(str(translated.get("tool_name") or "")) else []
+    if not is_shell(str(translated.get("tool_name") or "")):
+        return False
+    codes = re.findall("(?:Exit Code: |exit code |exited with code )([0-9]+)", translated["tool_response"])
     return bool(codes) and codes[-1].strip("0") != ""
 
 

@@ -49,7 +49,6 @@ _VENDORS: Final[dict[Vendor, str]] = {
 }
 _ATTRIBUTION: Final = "x-anthropic-billing-header:"
 """How the block of Claude Code's system prompt begins that may differ in each request, and that caches leave out."""
-_RESULT_KEYS: Final = frozenset({"functionResponse", "function_response"})
 # What JSON was read from holds no circles; to look for them takes an eighth of the time.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
 
@@ -412,7 +411,7 @@ def _gemini_with_hint(body: Object, front: list[str], present: str, placement: P
         body[key] = {**system, "parts": [*objects(system.get("parts")), *[{"text": text} for text in front]]}
     if present and last.get("role") != "model":
         part = {"text": tagged(present)}
-        if any(not _RESULT_KEYS.isdisjoint(one) for one in parts):
+        if any("functionResponse" in one or "function_response" in one for one in parts):
             contents.append({"role": "user", "parts": [part]})
         else:
             contents[-1] = {**last, "parts": [*parts, part]}

@@ -20,7 +20,6 @@ T = TypeVar("T")
 TOKEN_HEADER: Final = "X-Hepm-Token"
 _BEGIN = "# >>> hepm init >>>"
 _END = "# <<< hepm init <<<"
-_BLOCK: Final = re.compile(rf"^{_BEGIN}\n.*?^{_END}\n", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +206,7 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         """The text with hepm's tables, or without them."""
         # Fails if the text is no TOML, and below if it has a table of our name that is not ours.
         tomllib.loads(text)
-        text = _BLOCK.sub("", text)
+        text = re.sub(rf"(?ms)^{_BEGIN}\n.*?^{_END}\n", "", text)
         if not adding:
             return text
         if "model_provider" in tomllib.loads(text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -28,10 +28,6 @@ budget_option = option(
     "--budget", "Most to spend: calls, tokens or usd (needs prices), such as '100 calls' or '2 usd, 500 calls'."
 )
 dry_run_option = flag("--dry-run", "Print what would be done and asked; change nothing.")
-
-
-# "2 usd", "50000tokens"
-_LIMIT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(calls?|tokens?|usd)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +82,8 @@ def _parse_budget(text: str) -> dict[str, float]:
     """The limits of `--budget` by their unit."""
     limits: dict[str, float] = {}
     for part in filter(None, names_in(text.lower())):
-        limit = _LIMIT.fullmatch(part)
+        # "2 usd", "50000tokens"
+        limit = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(calls?|tokens?|usd)", part)
         if limit is None:
             raise click.BadParameter(
                 f"{part!r} is no limit: write '100 calls', '50000 tokens' or '2 usd'", param_hint="--budget"

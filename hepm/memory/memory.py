@@ -16,12 +16,13 @@ from hepm.graph.tool_life import ToolNames
 from hepm.ingest.records import ReadOptions, graded
 from hepm.ingest.tools import read_tools
 from hepm.memory.opened import OpenedMemory, checked_holdout
-from hepm.memory.query import for_user, query_of
+from hepm.memory.query import query_of
 from hepm.policy import POLICIES, Floors, Policy, floors_of, policy_named
 from hepm.policy.query import without_refused
 from hepm.types import (
     DEFAULT_NAMESPACE,
     RECORDED_BY,
+    USER,
     LastTools,
     Messages,
     Recalled,
@@ -326,8 +327,9 @@ class Memory(OpenedMemory):
             state = state or now.state()
         if isinstance(state, str):
             state = StateSummary(own=state)
-        if state is not None:
-            state = for_user(state, user)
+        # For whom the run is, if anything else is known.
+        if state is not None and user and state.facts:
+            state = replace(state, facts={**state.facts, USER: {f"={user}": 1.0}})
         mirror = self.mirror(namespace)
         if isinstance(policy, str):
             policy = self._policy(policy, c, floors_of(speak or self.speak or "sure", floor), mirror)

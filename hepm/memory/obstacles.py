@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from shlex import quote
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal
 
 from hepm.ingest.outcome import RULES, verdict_of
 from hepm.report.latest import hints_of, latest_runs
@@ -22,8 +22,6 @@ MOST_LINES: Final = 10
 # From where on something is worth a line; ours.
 _UNLABELLED_READ: Final = 200  # runs without an outcome that are read
 _SHARE_UNLABELLED: Final = 0.05  # of all runs
-
-ObstacleKind: TypeAlias = Literal["unlabelled", "hints-ignored", "hints-hurt", "lessons-unseen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class Obstacle:
     """
 
     namespace: str
-    kind: ObstacleKind
+    kind: Literal["unlabelled", "hints-ignored", "hints-hurt", "lessons-unseen"]
     what: str
     mend: str
     command: str

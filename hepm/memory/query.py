@@ -81,10 +81,3 @@ def _facts_of_text(state: StateSummary) -> Facts:
         last = facts_of_message(text)
         said |= last
     return {SAID: said, SAID_LAST: last} if texts else {}
-
-
-def for_user(state: StateSummary, user: str) -> StateSummary:
-    """What the agent knows, with whom the run is for; without it where nothing else is known, or no user."""
-    if not user or not state.facts:
-        return state
-    return replace(state, facts={**state.facts, USER: {f"={user}": 1.0}})

@@ -37,7 +37,6 @@ FAR_TOO_MANY: Final = 0.15
 """The share that this is tested against."""
 
 # A name in a text: "get_user.details" and "mcp__files-read", and whatever stands in quotation marks.
-_NAME: Final = re.compile(r"[\w./:-]+")
 _QUOTED: Final = re.compile(r"[`'\"]([^`'\"\n]{1,128})[`'\"]")
 _TELLING: Final = re.compile(r"[\W\d_]|[a-z][A-Z]")  # in a name that is no common word, as "search" is
 
@@ -261,7 +260,7 @@ def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: o
     called = {normal(call.name) for turn in turns for call in turn.calls}
     said = _said_in(turns, "system", "user")[-100_000:]  # of a long conversation its end
     # What may be a tool's name: what is no common word, and what stands in quotation marks.
-    words = {word.strip("./:-") for word in _NAME.findall(said)}
+    words = {word.strip("./:-") for word in re.findall(r"[\w./:-]+", said)}
     named = {*filter(_TELLING.search, words), *_QUOTED.findall(said)}
     # {"type": "function", "function": {"name": "find"}} and all other forms: what stands in it as a text.
     forced = set(_QUOTED.findall(repr(tool_choice)))

@@ -45,7 +45,6 @@ _OF_WORDS: Final = 0.5
 # "getUserID2" is get, User, ID, 2; what has no blanks between words (Chinese, Japanese, Korean) is taken in pairs.
 _PIECE: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W\d_]+")
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_CLAUSE_END: Final = re.compile(r"[.!?;:,\n。；、，！？]+|\b(?:and|then|also|after|before)\b")
 
 
 class ToolIndex:
@@ -90,7 +89,8 @@ class ToolIndex:
         Args:
             embedder: A model whose vectors count, too; None for words alone.
         """
-        clauses = [clause.strip() for clause in _CLAUSE_END.split(text)]
+        ends = r"[.!?;:,\n。；、，！？]+|\b(?:and|then|also|after|before)\b"
+        clauses = [clause.strip() for clause in re.split(ends, text)]
         # Those with three words or more; of texts without blanks all.
         clauses = [clause for clause in clauses if len(clause.split()) >= 3 or _UNSPACED.search(clause)][:12]
         words_N = _of_best(self._bm25(text))
