@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
@@ -92,7 +92,7 @@ class AgentRun:
             if self._live is not None:
                 self._live.reply(read())
 
-    @contextlib.contextmanager
+    @contextmanager
     def calling(self, id: str, *, interrupts: tuple[type[Exception], ...] = ()) -> Generator[None]:
         """A tool call under way. An exception is its error, unless it only interrupts."""
         try:
@@ -172,7 +172,7 @@ class AgentRuns:
         self._source = LiveRuns(source) if isinstance(source, Memory) else source
         self._about = about
         # A stream that its reader left has no end; its run is on disk.
-        self._under_way: Bounded[str, AgentRun] = Bounded(MOST)
+        self._under_way = Bounded[str, AgentRun](MOST)
 
     def new(self, id: str) -> AgentRun:
         """A run, which may go on with the conversation of an earlier one."""
@@ -189,7 +189,7 @@ class AgentRuns:
         run.finish(outcome, *end)
 
 
-@contextlib.contextmanager
+@contextmanager
 def fail_open(what: str) -> Generator[None]:
     """Log an error as a warning, and go on."""
     try:

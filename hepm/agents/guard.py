@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -151,8 +151,8 @@ class Guard:
             self._tokens[token] = access
         self._max_body = max_body
         # Of each address, how many wrong tokens it sent since when.
-        self._wrong: Bounded[str, tuple[int, float]] = Bounded(_CLIENTS)
-        self._known: Bounded[tuple[str, str], bool] = Bounded(_CLIENTS)
+        self._wrong = Bounded[str, tuple[int, float]](_CLIENTS)
+        self._known = Bounded[tuple[str, str], bool](_CLIENTS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102
         if scope["type"] != "http":
@@ -186,7 +186,7 @@ class Guard:
                 await send(message)
 
         # The server closes the connection then. It cancels what is still under way some seconds after it was stopped.
-        with contextlib.suppress(BrokenOffError, ClientDisconnect, asyncio.CancelledError):
+        with suppress(BrokenOffError, ClientDisconnect, asyncio.CancelledError):
             await self._app(scope, limited, unless_over)
 
     def _refusal(self, scope: Scope, headers: _Headers) -> Response | None:

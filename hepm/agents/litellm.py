@@ -10,11 +10,11 @@ from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
 
-from hepm.agents import wire
 from hepm.agents.adapter import fail_open
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns
+from hepm.agents.wire import placement_for, session_id_of, tools_of, with_hint, without_foreign_hints
 from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE, Object, Objects
 
@@ -38,7 +38,7 @@ class HepmLogger(CustomLogger):
         self._namespace = namespace
         self._about = about
         # Streams that their client left have no end.
-        self._calls: Bounded[str, tuple[LiveRun, int]] = Bounded(10_000)
+        self._calls = Bounded[str, tuple[LiveRun, int]](10_000)
 
     def finish(self, session_id: str, *, success: bool | None = None, reward: float | None = None) -> None:
         """Store a run with its outcome, after its last reply: LiteLLM calls back late, at first by seconds.
@@ -93,21 +93,21 @@ class HepmLogger(CustomLogger):
     log_failure_event = log_success_event
     async_log_failure_event = async_log_success_event
 
-    def _hinted(self, call: str, sent: wire.Object, about: wire.Object) -> Objects:
+    def _hinted(self, call: str, sent: Object, about: Object) -> Objects:
         """The messages of a request, with a hint; `about` holds its metadata."""
         messages: Objects = sent["messages"]
         with fail_open("goes on without a hint"):
-            own = wire.without_foreign_hints("chat", {"messages": [dict(message) for message in messages]})
+            own = without_foreign_hints("chat", {"messages": [dict(message) for message in messages]})
             said = messages
             messages = own["messages"]
             metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
             given = {**about, **sent, "metadata": metadata}
-            if not wire.tools_of(given):
+            if not tools_of(given):
                 return messages
             run = self.runs.of_request(
                 "chat",
                 {**given, "messages": [dict(message) for message in said]},
-                id=wire.session_id_of(given) or str(given.get("litellm_session_id") or ""),
+                id=session_id_of(given) or str(given.get("litellm_session_id") or ""),
                 namespace=self._namespace,
                 door="litellm",
                 model=str(given.get("model") or ""),
@@ -115,7 +115,7 @@ class HepmLogger(CustomLogger):
             )
             self._calls[call] = run, len(run.messages)
             prompt = self.runs.prompt(run)
-            placement = wire.placement_for(str(given.get("model")))
-            hinted = wire.with_hint("chat", own, stable=run.stable, present=prompt.present, placement=placement)
+            placement = placement_for(str(given.get("model")))
+            hinted = with_hint("chat", own, stable=run.stable, present=prompt.present, placement=placement)
             return hinted["messages"]
         return messages

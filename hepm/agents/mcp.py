@@ -223,7 +223,7 @@ class _Tools:
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
         self._memory = runs.memory
-        self._sessions: Bounded[tuple[str, str, str], _McpSession] = Bounded(MOST)
+        self._sessions = Bounded[tuple[str, str, str], _McpSession](MOST)
 
     def suggest_next_tools(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from contextvars import copy_context
@@ -22,14 +22,27 @@ import httpx2
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hepm.agents import wire
 from hepm.agents.daemons import Daemons
 from hepm.agents.guard import BrokenOffError, headers_of, refused
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
 from hepm.agents.tool_lists import ROUNDS, ToolLists
-from hepm.agents.wire import Api, Placement, Vendor, objects
+from hepm.agents.wire import (
+    Api,
+    Placement,
+    Vendor,
+    api_of,
+    model_of,
+    objects,
+    read_body,
+    resolved,
+    tools_of,
+    upstream_of,
+    with_hint,
+    without_foreign_hints,
+    write_body,
+)
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.ingest.records import RecordError
 from hepm.memory.shortlist import MORE_TOOLS
@@ -88,7 +101,7 @@ class _Exchange:
     def change(self, body: Object) -> None:
         """Send another body from now on."""
         self.body = body
-        self.content = wire.write_body(body)
+        self.content = write_body(body)
 
 
 class Proxy:
@@ -107,20 +120,20 @@ class Proxy:
         runs: LiveRuns,
         upstream: str,
         *,
-        key: str = "",
-        own_tokens: frozenset[str] = frozenset(),
-        placement: Placement = "auto",
-        hint_s: float = 1.0,
-        shortlist: int = 0,
+        key: str,
+        own_tokens: Iterable[str],
+        placement: Placement,
+        hint_s: float,
+        shortlist: int,
     ) -> None:
         self.upstream = upstream.rstrip("/")
         self._runs = runs
         self._key = key
         self._own_tokens = [token.encode() for token in own_tokens]
-        self._placement: Placement = wire.resolved(placement, upstream)
+        self._placement: Placement = resolved(placement, upstream)
         self._may_fall_back = placement == "auto"
         # Models that refused a hint behind results, and took it in the last of them.
-        self._tail: Bounded[str, bool] = Bounded(1_000)
+        self._tail = Bounded[str, bool](1_000)
         self._hint_s = hint_s
         self._lists = ToolLists(runs, shortlist)
         # By the address of a proxy on the way; "" for none. No client is above them, which would keep cookies.
@@ -139,13 +152,13 @@ class Proxy:
     async def handle(self, request: Request, path: str, namespace: str) -> ASGIApp:
         """An application that gives the upstream's answer to a request for a path below `/v1` or `/v1beta`."""
         vendor = _vendor_of(request)
-        base = wire.upstream_of(self.upstream, vendor, _root(request).strip("/"))
+        base = upstream_of(self.upstream, vendor, _root(request).strip("/"))
         try:
             # The query as bytes: "?a=1&b" must reach the endpoint as the client wrote it.
             url = _url(f"{base}/{_encoded(request, path)}", request.scope["query_string"] or None)
         except httpx2.InvalidURL as error:
             return refused(400, f"this path cannot be passed on: {error}")
-        api = wire.api_of(path) if request.method == "POST" else None
+        api = api_of(path) if request.method == "POST" else None
         key = self._key
         if key and (base != self.upstream or "key" in request.query_params):
             key = ""
@@ -168,11 +181,11 @@ class Proxy:
         """A request with its run and the hint; without them if memory cannot read it."""
         headers = headers_of(exchange.client)
         try:
-            body = wire.read_body(api, exchange.content)
-            model = wire.model_of(path, body)
+            body = read_body(api, exchange.content)
+            model = model_of(path, body)
             about = {name: headers.get(f"x-hepm-{name}", "").strip() for name in ("user", "task", "environment")}
             if headers.get("user-agent", "").startswith("claude-cli/"):
-                if not wire.tools_of(body):  # it asks for a title, or for a summary of a page: that is no conversation
+                if not tools_of(body):  # it asks for a title, or for a summary of a page: that is no conversation
                     return _without_hint(exchange, api)
                 about["environment"] = about["environment"] or "claude-code"
             named = [headers.get(name, "").strip() for name in _SESSION]
@@ -180,7 +193,7 @@ class Proxy:
             run = self._runs.of_request(api, body, id=id, namespace=namespace, door="proxy", model=model, **about)
             prompt = self._runs.prompt(run, keep=run.behind)
             # A web page or a mail among the results may imitate memory's words.
-            own = wire.without_foreign_hints(api, body)
+            own = without_foreign_hints(api, body)
             shortened = self._lists.shorten(api, run, own)
             present = prompt.present
             if run.failed_upstream:  # perhaps at the hint: the client's next try has none, and the hint's place stays
@@ -188,7 +201,7 @@ class Proxy:
                 run.failed_upstream = False
 
             def placed(placement: Placement) -> Object:
-                return wire.with_hint(api, shortened, stable=run.stable, present=present, placement=placement)
+                return with_hint(api, shortened, stable=run.stable, present=present, placement=placement)
 
             placement: Placement = "tail" if model in self._tail else self._placement
             with_tail = None
@@ -415,7 +428,7 @@ class Proxy:
                 counted = "denied"
                 body = after_denial(api, exchange.body, reply, place, denial.text)
             self._runs.counts[counted, run.namespace] += 1
-            return body, wire.write_body(body)
+            return body, write_body(body)
         return None
 
     def _headers(self, request: Request, vendor: Vendor, url: httpx2.URL, key: str) -> _Headers:
@@ -493,10 +506,10 @@ def _may_be_read(reply: httpx2.Response) -> bool:
 def _without_hint(exchange: _Exchange, api: Api) -> _Exchange:
     """A request that goes on without memory: nothing of others may have the form of a hint all the same."""
     try:
-        body = wire.read_body(api, exchange.content)
-        own = wire.without_foreign_hints(api, body)
+        body = read_body(api, exchange.content)
+        own = without_foreign_hints(api, body)
         if own is not body:
-            return replace(exchange, content=wire.write_body(own))
+            return replace(exchange, content=write_body(own))
     except (InputError, RecursionError):
         pass  # a body that is no request: the endpoint says so itself
     return exchange

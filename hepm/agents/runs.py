@@ -98,7 +98,7 @@ class LiveRuns:
         self.memory = memory
         self.idle_s = idle_s
         # By what is counted and the namespace, for /metrics: ("hints", "desk").
-        self.counts: Counter[tuple[str, str]] = Counter()
+        self.counts = Counter[tuple[str, str]]()
         self.recent: defaultdict[str, deque[Shown]] = defaultdict(lambda: deque(maxlen=RECENT))
         self._outcome_by = outcome_by
         self._distrust = frozenset(distrust)
@@ -110,8 +110,8 @@ class LiveRuns:
         self._alike: defaultdict[Key, list[LiveRun]] = defaultdict(list)
         # Runs that are over, by the names of each and its opening: an outcome may be sent again, and what follows the
         # messages of one that has its outcome is another run.
-        self._ended: Bounded[Key, LiveRun] = Bounded(3 * RECENT)
-        self._recording: set[Future[None]] = set()
+        self._ended = Bounded[Key, LiveRun](3 * RECENT)
+        self._recording = set[Future[None]]()
         self._swept = time.monotonic()
         self._failing = False
         self._lock = RLock()
@@ -119,8 +119,8 @@ class LiveRuns:
         self._waiting = ThreadPoolExecutor(5, thread_name_prefix="hepm-store")
         # Runs that are not under way in this process, and that a later request may continue: the id by namespace and
         # alias, and how many of its turns the client has that knows it by that alias.
-        self._left: Bounded[Key, tuple[str, int | None]] = Bounded(20_000)
-        self._stamps: set[Stamp] = set()
+        self._left = Bounded[Key, tuple[str, int | None]](20_000)
+        self._stamps = set[Stamp]()
         self._read_left()
 
     def __len__(self) -> int:
@@ -410,7 +410,7 @@ class LiveRuns:
 
     def recording(self) -> Future[None]:
         """Announce that a reply will be recorded: set the result when it is."""
-        announced: Future[None] = Future()
+        announced = Future[None]()
         self._recording.add(announced)
         announced.add_done_callback(self._recording.discard)
         return announced

@@ -54,10 +54,10 @@ class Traces:
     def __init__(self, runs: LiveRuns, *, max_body: int) -> None:
         self._runs = runs
         self._max_body = max_body
-        self._conversations: OrderedDict[Key, Spans] = OrderedDict()
+        self._conversations = OrderedDict[Key, Spans]()
         self._of_trace: dict[Key, str] = {}
         # The spans of the runs that a crash or a restart left, by namespace.
-        self._before: set[Key] = set()
+        self._before = set[Key]()
         self._lock = Lock()
         for kept in runs.memory.sessions.under_way(set()):
             for part in kept.parts:

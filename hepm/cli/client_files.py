@@ -27,8 +27,8 @@ class ServerEntry:
     """How an agent reaches `hepm serve`; `token_env` is the environment variable with its token."""
 
     address: str
-    namespace: str = DEFAULT_NAMESPACE
-    token_env: str | None = None
+    namespace: str
+    token_env: str | None
 
     def url(self, path: str) -> str:
         """The address of a path in the namespace."""

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.commands import Several, argument, command, flag, option
 from hepm.cli.config import read_config
@@ -97,7 +97,7 @@ def ingest(
         named = " or ".join(map(repr, keys))
         remark(f"hepm: no outcome was found under {named} in any run; ingest again with the right key")
     if unmatched or not report.read:
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 def store_runs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, get_args
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.commands import command, option
 from hepm.cli.lesson_list import LessonKind, remark_pending
@@ -60,7 +60,7 @@ def distill(memory: Memory, namespace: str, choice: ModelChoice, kinds: tuple[Le
             _print_report(kind, report)
     # Some failures among many are reported; only failures alone are a failure of the command.
     if any(report.failed and not report.new + report.merged for report in reports.values()):
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 def _distill(memory: Memory, kind: LessonKind, client: Client | None, namespace: str) -> DistillReport:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.commands import command, flag, option
 from hepm.cli.options import (
@@ -122,7 +122,7 @@ def forget(memory: Memory, namespace: str, dry_run: bool, yes: bool, as_json: bo
             also = f", and {count_of(notes, 'version')} of notes"
         print(f"{count_of(len(forgotten), 'run')} {'would be ' if dry_run else ''}forgotten{also}")
     if not forgotten and not notes:
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 @command("doctor")
@@ -157,7 +157,7 @@ def doctor(memory: Memory, namespaces: Sequence[str], store: str, repair: bool, 
             for finding in findings:
                 tell(f"{name}: {finding.what} (repair: {finding.repair or 'none'})")
     if any(by_namespace.values()):
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
     if not as_json:
         print("all is well")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -77,7 +77,7 @@ class Journal:
             if not self._warned:
                 self._warned = True
                 _log.warning("sessions cannot be kept in %s, and a crash would lose them: %s", self.folder, error)
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 if not file.stat().st_size:
                     file.unlink()
             return None
@@ -278,7 +278,7 @@ class SessionFile:
     def remove(self) -> None:
         """Delete it: the session is stored, or not to be. Storing it again, if that fails, changes nothing."""
         with self._writing:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 self._file.unlink(missing_ok=True)
             self.stamp = None
 

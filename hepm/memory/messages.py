@@ -80,11 +80,11 @@ class _Held:
     """What a conversation holds, by which it is known again: ids and names of calls, summaries, and texts by role."""
 
     def __init__(self, messages: Iterable[Any]) -> None:
-        self._ids: set[str | None] = set()
-        self._names: Counter[str] = Counter()
-        self._summaries: set[str] = set()
-        self._texts: set[tuple[str, str]] = set()
-        self._left_out: set[str] = set()
+        self._ids = set[str | None]()
+        self._names = Counter[str]()
+        self._summaries = set[str]()
+        self._texts = set[tuple[str, str]]()
+        self._left_out = set[str]()
         for message in messages:
             self._texts.add((message.get("role"), plain_text(message.get("content"))))
             for call in chat_calls(message):

@@ -102,7 +102,7 @@ class SessionConversation:
         # What a crash, a restart or a rest left, as messages: the run begins with them.
         self._left: Objects = []
         # Texts of hints, by which they are taken out of what the client sends back; `_said` are yet to be taken apart.
-        self._hints: set[str] = set()
+        self._hints = set[str]()
         self._said: list[str] = []
         self._reading = GrowingConversation(self._without_hints)
 

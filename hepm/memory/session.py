@@ -100,7 +100,7 @@ class Session:
         self._options = options
         self._namespace = options.namespace
         self.aliases: tuple[str, ...] = ()
-        self.parts: frozenset[str] = frozenset()
+        self.parts = frozenset[str]()
         self.holdout = options.holdout
         self.denies = options.denies
         self._record = SessionConversation(run.id, options.system)

@@ -71,7 +71,7 @@ class Door:
     def __post_init__(self) -> None:
         types = get_type_hints(self.work, include_extras=True)
         self.about = (getdoc(self.work) or "").partition("\n")[0]
-        self.gives: TypeAdapter[Any] = TypeAdapter(types.pop("return"))
+        self.gives = TypeAdapter(types.pop("return"))
         self.takes: TypeAdapter[Any] | None = TypeAdapter(types.popitem()[1]) if len(types) > 1 else None
 
     async def answer(self, request: Request) -> Response:

@@ -91,7 +91,7 @@ class _Page:
         self._runs = runs
         self._memory = runs.memory
         # By what it is and the namespace: the revision that it was made at, until when it stands, and itself.
-        self._kept: Bounded[tuple[str, str, str], tuple[int, float, Any]] = Bounded(24)
+        self._kept = Bounded[tuple[str, str, str], tuple[int, float, Any]](24)
 
     # HTTP
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import signal
@@ -11,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
@@ -115,14 +115,14 @@ class Server:
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=_HANDLERS)
         self.app: ASGIApp = Guard(inner, host=options.host, tokens=tokens, max_body=options.max_body_bytes)
 
-    @contextlib.asynccontextmanager
+    @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncGenerator[None]:
         options = self.options
         self._proxy = Proxy(
             self.runs,
             options.upstream,
             key=self._upstream_key,
-            own_tokens=frozenset(self.tokens),
+            own_tokens=self.tokens,
             placement=options.placement,
             hint_s=options.hint_timeout_s,
             shortlist=options.shortlist,
@@ -267,7 +267,7 @@ _HANDLERS: Final = {kind: partial(_explained, status) for kind, status in _STATU
 }
 
 
-@contextlib.contextmanager
+@contextmanager
 def listening(options: ServeOptions) -> Generator[socket.socket]:
     """The port of a server, which clients may connect to before it answers; InputError if it is in use."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.bench import AgentOptions, LearningOptions, PlayOutcome, Shared
 from hepm.cli.options import (
@@ -98,7 +98,7 @@ class BenchCommand:
         document, parts = made.outcome()
         # Runs that broke off leave their round unfinished: repeating the command tries them again.
         if isinstance(made, Exploration) and len(made.rounds) < made.number:
-            ending = ending or click.exceptions.Exit(1)
+            ending = ending or Exit(1)
         # Answers that were in the folder when the command began.
         return PlayOutcome(document | {"paid_before": budget.paid_before - before}, parts, ending)
 
