@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
@@ -246,10 +246,10 @@ class Guard:
         """Whether a client tries tokens. One that is known from its address works on, whatever others try there."""
         if not token or (address, token) in self._known:
             return False
-        count, since = self._wrong.get(address, (0, time.monotonic()))
-        if time.monotonic() - since > GUESSES_S:
+        count, since = self._wrong.get(address, (0, monotonic()))
+        if monotonic() - since > GUESSES_S:
             count = 0
-            since = time.monotonic()
+            since = monotonic()
         if count >= GUESSES:  # a right token is no exception: the answer would tell
             return True
         if access is None:

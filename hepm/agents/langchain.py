@@ -4,7 +4,7 @@
 # The environment of the type check lacks this framework.
 from __future__ import annotations
 
-import asyncio
+from asyncio import to_thread
 from collections.abc import Callable
 from typing import Annotated, Any, NotRequired
 from uuid import uuid4
@@ -61,7 +61,7 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """Store a run."""
-        await asyncio.to_thread(self.after_agent, state, runtime)
+        await to_thread(self.after_agent, state, runtime)
 
     def wrap_model_call(self, request: Any, handler: Any) -> Any:
         """Call the model with a hint, and record its reply."""
@@ -78,11 +78,11 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
         """Call the model with a hint, and record its reply."""
         run = self._run(request.state)
         try:
-            response = await handler(await asyncio.to_thread(_hinted, run, request))
+            response = await handler(await to_thread(_hinted, run, request))
         except BaseException:
-            await asyncio.to_thread(self._runs.end, run)
+            await to_thread(self._runs.end, run)
             raise
-        await asyncio.to_thread(run.replied, lambda: _chat(response.result))
+        await to_thread(run.replied, lambda: _chat(response.result))
         return response
 
     def wrap_tool_call(self, request: Any, handler: Any) -> Any:
@@ -100,7 +100,7 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Call a tool, and record how it ended; one that memory denies is not called."""
-        denied = await asyncio.to_thread(self._denied, request)
+        denied = await to_thread(self._denied, request)
         run = self._run(request.state)
         if denied is not None:
             return denied
@@ -108,9 +108,9 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
             with run.calling(request.tool_call["id"], interrupts=(GraphBubbleUp,)):
                 result = await handler(request)
                 # The run may be busy with a hint of another branch, which a model can take seconds for.
-                return await asyncio.to_thread(_noted, run, request, result)
+                return await to_thread(_noted, run, request, result)
         except BaseException:
-            await asyncio.to_thread(self._runs.end, run)
+            await to_thread(self._runs.end, run)
             raise
 
     def _denied(self, request: Any) -> ToolMessage | None:

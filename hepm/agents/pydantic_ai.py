@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import to_thread
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -49,9 +49,9 @@ class HepmCapability(AbstractCapability[Any]):
         try:
             result = await handler()
         except BaseException:
-            await asyncio.to_thread(self._runs.end, self._run)
+            await to_thread(self._runs.end, self._run)
             raise
-        await asyncio.to_thread(self._runs.end, self._run, self._outcome, result)
+        await to_thread(self._runs.end, self._run, self._outcome, result)
         return result
 
     async def before_model_request(
@@ -74,7 +74,7 @@ class HepmCapability(AbstractCapability[Any]):
             return replace(request_context, messages=_with_text(said, present), model_request_parameters=parameters)
 
         read = lambda: [*system, *_chat(said)]  # noqa: E731
-        return await asyncio.to_thread(self._run.hinted, request_context, read, put, tools=tools)
+        return await to_thread(self._run.hinted, request_context, read, put, tools=tools)
 
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: messages.ModelResponse
@@ -87,7 +87,7 @@ class HepmCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: messages.ToolCallPart, tool_def: Any, args: Any, handler: Any
     ) -> Any:
         """Call a tool, and record whether it failed; one that memory denies is not called."""
-        denied = await asyncio.to_thread(self._run.denied, call.tool_call_id, call.tool_name, call.args_as_dict())
+        denied = await to_thread(self._run.denied, call.tool_call_id, call.tool_name, call.args_as_dict())
         if denied:
             return denied
         with self._run.calling(call.tool_call_id, interrupts=(CallDeferred, ApprovalRequired)):

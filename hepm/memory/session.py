@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
+from asyncio import to_thread
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -627,7 +627,7 @@ class Session:
         """`finish` without blocking the event loop."""
         if messages is not None:
             messages = [*messages]  # the conversation may go on meanwhile
-        await asyncio.to_thread(self.finish, success=success, reward=reward, messages=messages)
+        await to_thread(self.finish, success=success, reward=reward, messages=messages)
 
     def _finished(self, success: bool | None, reward: float | None, messages: Messages | None) -> Trajectory:
         """The run to store, without the hints of this session."""
@@ -658,13 +658,13 @@ class Session:
 
     async def __aenter__(self) -> Self:
         # What suggestions are made of is read now: the first hint need not wait for it.
-        await asyncio.to_thread(
+        await to_thread(
             self._ask, lambda: self._memory.prompt((), options=self._options.prompt, namespace=self._namespace)
         )
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        await asyncio.to_thread(self.__exit__, kind, *error)
+        await to_thread(self.__exit__, kind, *error)
 
 
 def _is_control(trial: Trial | None) -> bool:

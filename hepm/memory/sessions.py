@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from random import Random
+from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.errors import StoreUnavailableError
@@ -244,12 +244,12 @@ class Sessions:
         from hepm.uplift.report import uplift_of
 
         revision = self._memory.mirrors.revision
-        began = time.monotonic()
+        began = monotonic()
         known = self._reports.get(namespace)
         if known is not None and (known.revision == revision or (lately and began < known.until)):
             return known.report
         report = uplift_of(self._memory.store.trial_sessions(namespace=namespace), namespace=namespace)
-        ended = time.monotonic()
+        ended = monotonic()
         # It is made anew after twenty times the time that it took.
         self._reports[namespace] = _Reported(revision, ended + 20 * (ended - began), report)
         return report

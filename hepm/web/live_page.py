@@ -5,13 +5,13 @@ The document at `/` contains no data and is open to every client. The data come 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from datetime import time as time_of_day
 from functools import cached_property, partial
+from time import monotonic
 from typing import Any, Final, cast
 
 from starlette.requests import Request
@@ -112,10 +112,10 @@ class _Page:
         key = (what, namespace, about)
         revision = self._memory.header.revision
         kept = self._kept.get(key)
-        if kept is None or (kept[0] != revision and time.monotonic() > kept[1]):
-            began = time.monotonic()
+        if kept is None or (kept[0] != revision and monotonic() > kept[1]):
+            began = monotonic()
             value = make()
-            ended = time.monotonic()
+            ended = monotonic()
             # So that runs under way go first.
             kept = (revision, ended + 10 * (ended - began), value)
         self._kept[key] = kept
