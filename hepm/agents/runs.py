@@ -394,7 +394,7 @@ class LiveRuns:
 
     def why_not_kept(self) -> str:
         """Why runs cannot be kept on disk now, or could not be stored; "" if they can."""
-        why = self.memory.sessions.why_not_kept()
+        why = self.memory.sessions.journal.why_not_kept()
         why = why or self.memory.why_not_stored()
         if not why and self._failing:
             why = "runs that rest could not be stored: see the log"

@@ -27,6 +27,9 @@ _SUFFIX: Final = ".session"
 _FORGOTTEN: Final = b"forgotten\n"
 """All that is left of a session for a week after it was forgotten, so that no process that has it stores it."""
 
+NOWHERE: Final = Path(os.devnull)
+"""The folder of a journal that keeps nothing: no file is in it."""
+
 Stamp: TypeAlias = tuple[int, int, int]
 """What changes with every write of a file: its inode, the time in nanoseconds, its size."""
 
@@ -58,8 +61,13 @@ class Kept:
 class Journal:
     """A folder of sessions under way. Several processes may share it; a session may move from one to another."""
 
-    folder: Path
+    folder: Path = NOWHERE
     _warned: bool = False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it has a folder; one without holds no session."""
+        return self.folder is not NOWHERE
 
     def file(self, namespace: str, id: str) -> Path:
         """The file of a session."""
@@ -84,6 +92,8 @@ class Journal:
 
     def why_not_kept(self) -> str:
         """Why no session can be kept now, as on a full disk; "" if one can. It writes a file without a name."""
+        if not self.keeps:
+            return ""
         # The folder is made with the first session.
         folder = self.folder
         if not folder.exists():

@@ -113,13 +113,11 @@ class Session:
         self.last: ToolName = START
         self._stored: Trajectory | None = None
         self._storing = Lock()
-        self._file: SessionFile | None = None
-        if memory.sessions.journal is not None:
-            self._file = SessionFile(memory.sessions.journal, self._namespace, run.id)
-            kept = self._file.read()
-            if kept is not None:  # a crash ended this session
-                self._shown = dict.fromkeys(kept.shown)
-                self._is_sequel_of(kept.run)
+        self._file = SessionFile(memory.sessions.journal, self._namespace, run.id)
+        kept = self._file.read()
+        if kept is not None:  # a crash ended this session
+            self._shown = dict.fromkeys(kept.shown)
+            self._is_sequel_of(kept.run)
 
     def _is_sequel_of(self, before: Trajectory) -> None:
         """The token that began the run stays the one that recorded it, and its arm and level stay those drawn."""
@@ -157,24 +155,24 @@ class Session:
     @property
     def stamp(self) -> Stamp | None:
         """Of its file as this process wrote it last; None if it is not on disk."""
-        return self._file and self._file.stamp
+        return self._file.stamp
 
     @property
     def on_disk(self) -> bool:
         """Whether the last write of what is recorded went well, so that a crash loses nothing."""
-        return self._file is None or not self._file.is_behind
+        return not self._file.is_behind
 
     @property
     def moved(self) -> bool:
         """Whether another process went on with it, or stored it."""
-        return self._file is not None and self._file.moved
+        return self._file.moved
 
     @property
     def forgotten(self) -> bool:
         """Whether it was forgotten, under way or stored: nothing of it is stored again."""
         if self._stored is not None:
             return not self._memory.store.find_known([self.id], namespace=self._namespace)
-        return self._file is not None and self._file.forgotten
+        return self._file.forgotten
 
     @property
     def calls(self) -> list[ToolName]:
@@ -274,7 +272,7 @@ class Session:
             if trial is None:
                 return Trial(CONTROL, self.holdout)
             self._note(trial)
-            self._must_keep()
+            self._file.lacks_draw = True
             if keep or trial.arm != CONTROL or trial.shadow:
                 self.keep()  # whatever ends this process, the arm stays
             return trial
@@ -295,11 +293,6 @@ class Session:
 
     def _tag(self, key: str, value: str) -> None:
         self._run = replace(self._run, tags={**self._run.tags, key: value})
-
-    def _must_keep(self) -> None:
-        """What chance decided is to be written, also where no turn is new."""
-        if self._file is not None:
-            self._file.lacks_draw = True
 
     def _show(
         self, text: str, lessons: Sequence[str] = (), named: Sequence[Suggestion] = (), *, calls: int = 0
@@ -358,7 +351,7 @@ class Session:
             if level is None:
                 return SILENT
             self._tag(LEVEL, level)
-            self._must_keep()
+            self._file.lacks_draw = True
             self.keep()  # whatever ends this process, the level stays
             return level
 
@@ -488,8 +481,7 @@ class Session:
 
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""
-        if self._file is not None:
-            self._record.begin_with(self._file.turns[:turns])
+        self._record.begin_with(self._file.turns[:turns])
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
@@ -552,7 +544,7 @@ class Session:
             turns: Those of the run, if they are just read.
         """
         # A stored session has no file any more.
-        if self._file is None or self._stored is not None:
+        if self._stored is not None or not self._memory.sessions.journal.keeps:
             return
         with self._record.lock:
             try:
@@ -565,8 +557,7 @@ class Session:
 
     def discard(self) -> None:
         """Forget what is on disk of a session that is stored, or not to be."""
-        if self._file is not None:
-            self._file.remove()
+        self._file.remove()
 
     def finish(
         self,

@@ -44,10 +44,10 @@ class Sessions:
     """What the sessions of one memory share. Threads may share it.
 
     Attributes:
-        journal: Keeps sessions under way on disk; None does not.
+        journal: Keeps sessions under way on disk, if it has a folder.
     """
 
-    def __init__(self, memory: Memory, *, journal: Journal | None, guard: bool) -> None:
+    def __init__(self, memory: Memory, *, journal: Journal, guard: bool) -> None:
         self.journal = journal
         self._memory = memory
         self._guard = guard
@@ -67,8 +67,6 @@ class Sessions:
         self, id: str, *, namespace: str = DEFAULT_NAMESPACE, ingest_options: IngestOptions | None = None
     ) -> Session | None:
         """The session that a crash or a restart left under way; None if there is none. It may go on or be finished."""
-        if self.journal is None:
-            return None
         kept = self.journal.find(namespace, id)
         if kept is None:
             return None
@@ -91,8 +89,6 @@ class Sessions:
         Args:
             known: Stamps of the files that need not be read. Those of all files are in it afterwards.
         """
-        if self.journal is None:
-            return []
         return list(self.journal.changed(known))
 
     def by_namespace(self) -> Counter[str]:
@@ -101,12 +97,10 @@ class Sessions:
 
     def is_under_way(self, id: str, namespace: str) -> bool:
         """Whether a session is on disk."""
-        return self.journal is not None and self.journal.find(namespace, id) is not None
+        return self.journal.find(namespace, id) is not None
 
     def forget(self, selection: Selection, *, namespace: str, dry_run: bool = False) -> list[str]:
         """End the matching sessions under way on disk, so that no process stores them; the ids of their runs."""
-        if self.journal is None:
-            return []
         forgotten: list[str] = []
         for kept in self.under_way(set()):
             if kept.namespace == namespace and selection.matches(kept.run):
@@ -114,12 +108,6 @@ class Sessions:
                 if not dry_run:
                     self.journal.forget(kept)
         return forgotten
-
-    def why_not_kept(self) -> str:
-        """Why sessions under way cannot be kept on disk now; "" if they can."""
-        if self.journal is None:
-            return ""
-        return self.journal.why_not_kept()
 
     # Left behind, or ended
 
@@ -129,8 +117,6 @@ class Sessions:
         A crash may have ended them. A rule may label them (`IngestOptions.outcome_by`); else they do not count until
         they are labelled. `Memory.session(id=…)` continues them.
         """
-        if self.journal is None:
-            return 0
         stored = 0
         for kept in self.journal.idle(idle_s):
             report = self.store(kept.run, kept.shown, namespace=kept.namespace, options=options)
@@ -183,7 +169,7 @@ class Sessions:
         Args:
             tried: Whether the session was in an experiment, which may now show that.
         """
-        if self.journal is not None:
+        if self.journal.keeps:
             self._jobs.later(lambda: self.store_abandoned(options=options), key="abandoned")
         if tried:
             self._jobs.later(lambda: self.uplift(namespace=namespace, lately=True), key=("uplift", namespace))
