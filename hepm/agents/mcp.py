@@ -52,6 +52,8 @@ TaskId = Annotated[str, Field(description="The id of this task, as for the other
 
 History = Annotated[list[str], Field(description="Names of the tools called so far, oldest first")]
 
+Most = Annotated[int, Field(ge=1, le=20)]
+
 Known = Annotated[str, Field(description="What is known now, in a few lines")]
 
 UserName = Annotated[
@@ -231,7 +233,7 @@ class _Tools:
         history: History,
         state: Known = "",
         tools: Annotated[list[str] | None, Field(description="Names of the tools you have; null for any")] = None,
-        k: Annotated[int, Field(ge=1, le=20)] = 2,
+        k: Most = 2,
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         suggestions = self._suggestions(session_id, history, state, tools, k=k)
@@ -423,7 +425,7 @@ class _Tools:
     def search_experience(
         self,
         query: Annotated[str, Field(description="The situation, in a few words", min_length=1)],
-        k: Annotated[int, Field(ge=1, le=20)] = 5,
+        k: Most = 5,
         session_id: TaskId = "",
     ) -> EarlierRuns:
         """Find the situations of earlier runs most similar to this one, what was called there, and lessons from it."""

@@ -152,9 +152,7 @@ class LiveRuns:
             ConflictError: another token began it.
         """
         with self._lock:
-            run = self.find(id, namespace=namespace)
-            if run is None:
-                return self._begin(id, namespace, door, **about)
+            run = self.find(id, namespace=namespace) or self._begin(id, namespace, door, **about)
             check_own(run.session)
             return run
 

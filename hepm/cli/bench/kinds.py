@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
@@ -27,7 +27,7 @@ from hepm.cli.options import (
     sole_namespace,
 )
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
-from hepm.lab.bench.arms import ARMS, ROUND_ARMS, Arm, KnownMemory, find_arms, open_known, open_ready, scratch_memory
+from hepm.lab.bench.arms import ROUND_ARMS, Arm, KnownMemory, find_arms, open_known, open_ready, scratch_memory
 from hepm.lab.bench.explore import Exploration, RoundReport
 from hepm.lab.bench.folder import Folder
 from hepm.lab.bench.models import open_model
@@ -117,7 +117,7 @@ class BenchCommand:
         else:
             self._refuse_unused("benches without --rounds", "memory", "namespace", "rollouts", "learn_from", "embedder")
         trials = self.trials or 1
-        arms = self._arms("off,hybrid", trials=trials)
+        arms = find_arms(names_in(self.arms or "off,hybrid"), trials=trials)
         given = self._given(arms)
         learn_from = learning.learn_from or "train"
         embedder = None
@@ -208,7 +208,7 @@ class BenchCommand:
         """Sessions of simulated users."""
         self._refuse_unused("users")
         trials = self.trials or 5
-        arms = self._arms("off,history,notes", trials=trials, known=USER_ARMS)
+        arms = find_arms(names_in(self.arms or "off,history,notes"), trials=trials, known=USER_ARMS)
         tasks = chosen_tasks(environment.tasks(), self.agent.tasks or "20")
         # Only the name: the same problems may lie elsewhere at the next call.
         problems = [Path(environment.file).name] if environment.file else []
@@ -235,9 +235,6 @@ class BenchCommand:
         return self._made(ReplayBench, [point.task for point in chosen], options, {}, points=chosen, hints=hints)
 
     # What benches are made of
-
-    def _arms(self, default: str, *, trials: int, known: Mapping[str, Arm] = ARMS) -> list[Arm]:
-        return find_arms(names_in(self.arms or default), trials=trials, known=known)
 
     def _options(
         self, arms: Sequence[Arm], *, turns: int, temperature: float | None = None, **about: Any
