@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from time import monotonic, sleep
 from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
@@ -49,9 +49,9 @@ class HepmLogger(CustomLogger):
             InputError: no such run is known, or it has another outcome.
             StoreError: the store cannot be written.
         """
-        end = time.monotonic() + 10
-        while any(run.name == session_id for run, _ in [*self._calls.values()]) and time.monotonic() < end:
-            time.sleep(0.01)
+        end = monotonic() + 10
+        while any(run.name == session_id for run, _ in [*self._calls.values()]) and monotonic() < end:
+            sleep(0.01)
         self.runs.finish(session_id, namespace=self._namespace, success=success, reward=reward)
 
     async def async_pre_call_deployment_hook(self, kwargs: Object, call_type: Any) -> Object | None:

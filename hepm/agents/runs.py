@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -11,6 +10,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from threading import RLock
+from time import monotonic, time
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -112,7 +112,7 @@ class LiveRuns:
         # messages of one that has its outcome is another run.
         self._ended = Bounded[Key, LiveRun](3 * RECENT)
         self._recording = set[Future[None]]()
-        self._swept = time.monotonic()
+        self._swept = monotonic()
         self._failing = False
         self._lock = RLock()
         # Since a store may not answer.
@@ -207,7 +207,7 @@ class LiveRuns:
                     run.door = door
                     run.session.set_aside()
                     run.messages = []
-                run.touched = time.time()
+                run.touched = time()
                 # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
                 run.waiting += 1
                 run.extend(messages, asked.marks, whole=not asked.sequel)
@@ -441,7 +441,7 @@ class LiveRuns:
                 run.shown = Shown(
                     run=run.id,
                     namespace=run.namespace,
-                    at=time.time(),
+                    at=time(),
                     after=run.session.last,
                     tools=tuple(suggestion.tool for suggestion in ranked),
                     warned=tuple(way.tool for way in warnings),
@@ -457,7 +457,7 @@ class LiveRuns:
     def replied(self, run: LiveRun, reply: Reply) -> None:
         """Add a model's reply to the record, and keep the run on disk."""
         with run.lock:
-            run.touched = time.time()
+            run.touched = time()
             run.waiting -= 1
             if reply.messages:
                 run.reply(reply.messages)
@@ -592,7 +592,7 @@ class LiveRuns:
 
     def sweep(self) -> None:
         """`store_idle`, if it was not called in the last `SWEEP_S`: for a process without a clock of its own."""
-        if time.monotonic() - self._swept > SWEEP_S:
+        if monotonic() - self._swept > SWEEP_S:
             self.store_idle()
 
     def rest(self, run: LiveRun) -> None:
@@ -618,8 +618,8 @@ class LiveRuns:
 
     def store_idle(self) -> None:
         """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
-        now = time.time()
-        self._swept = time.monotonic()
+        now = time()
+        self._swept = monotonic()
         failed: HepmError | None = None
         with self._lock:
             latest_first = sorted(self._runs.values(), key=lambda run: -run.touched)

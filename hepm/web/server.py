@@ -8,12 +8,12 @@ import logging
 import signal
 import socket
 import sys
-import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
+from time import monotonic, time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
@@ -87,7 +87,7 @@ class Server:
         self.options = options
         self.tokens = tokens
         self._upstream_key = upstream_key
-        self.started = time.monotonic()
+        self.started = monotonic()
         self._sessions = "ok"
         self._probe_at = 0.0
         self._proxy: Proxy | None = None
@@ -155,16 +155,16 @@ class Server:
         Agents go on without the store and without room on the disk, so that the status is 200 all the same.
         """
         lost = self.memory.lost_since
-        store = "ok" if lost is None else f"no answer for {max(0.0, time.time() - lost):.0f} s"
+        store = "ok" if lost is None else f"no answer for {max(0.0, time() - lost):.0f} s"
         # Once a second, as it writes a file, and every client is answered.
-        if time.monotonic() >= self._probe_at:
-            self._probe_at = time.monotonic() + 1
+        if monotonic() >= self._probe_at:
+            self._probe_at = monotonic() + 1
             self._sessions = self.runs.why_not_kept() or "ok"
         health: Health = {
             "status": "ok" if store == self._sessions == "ok" else "degraded",
             "store": store,
             "sessions": self._sessions,
-            "uptime_s": round(time.monotonic() - self.started),
+            "uptime_s": round(monotonic() - self.started),
         }
         if not self.tokens:  # else it is for those who have one to know
             health["open_runs"] = len(self.runs)
