@@ -31,7 +31,7 @@ from hepm.ingest.formats.coding_session import project_of
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.inner_tools import called_name
-from hepm.ingest.records import MAX_NAME, RecordError, check_calls
+from hepm.ingest.records import MAX_NAME, RecordError, check_calls, filled
 from hepm.ingest.shell.command_names import command_name
 from hepm.types import Objects, ToolCall, Turn
 
@@ -64,10 +64,7 @@ class ClaudeCode:
             raise InputError('"session_id" is missing: it names the session of an event')
         if kind == "SessionEnd" and self._runs.is_over(session, namespace=namespace):
             return {}
-        project = project_of(str(event.get("cwd") or ""))
-        tags: dict[str, str] = {}
-        if project:
-            tags["project"] = project
+        tags = filled(project=project_of(str(event.get("cwd") or "")))
         run = self._runs.named(session, namespace=namespace, door=agent, environment=agent, tags=tags)
         if run.door == OTLP_DOOR:
             raise ConflictError(f"the session {session!r} is recorded by its spans: hooks would count its calls twice")

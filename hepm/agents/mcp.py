@@ -6,7 +6,6 @@ Every tool takes the session's id, as the protocol itself has no sessions any mo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from mcp.server import MCPServer
@@ -521,7 +520,6 @@ class _Tools:
         return "recorded"
 
 
-@dataclass(slots=True)
 class _McpSession:
     """What the agent of a session sent, and what it was shown.
 
@@ -530,8 +528,9 @@ class _McpSession:
         named: Tools that were suggested to it, by how many calls it had made.
     """
 
-    history: list[ToolName] = field(default_factory=list[ToolName])
-    named: dict[int, list[ToolName]] = field(default_factory=dict[int, list[ToolName]])
+    def __init__(self) -> None:
+        self.history = list[ToolName]()
+        self.named = dict[int, list[ToolName]]()
 
 
 def _author(said_by: str) -> str:

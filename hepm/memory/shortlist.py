@@ -12,7 +12,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -92,7 +92,6 @@ def misses_too_many(sessions: int, missed: int) -> bool:
     return odds > math.log(20)
 
 
-@dataclass(slots=True)
 class _List:
     """The stable list of a namespace.
 
@@ -102,9 +101,10 @@ class _List:
         missed: Of the latest sessions, whether they needed a tool that is not in it.
     """
 
-    known: set[ToolName] = field(default_factory=set[ToolName])
-    kept: Reasons = field(default_factory=Reasons)
-    missed: deque[bool] = field(default_factory=lambda: deque(maxlen=100))
+    def __init__(self) -> None:
+        self.known = set[ToolName]()
+        self.kept = Reasons()
+        self.missed = deque[bool](maxlen=100)
 
     @property
     def off(self) -> str:
