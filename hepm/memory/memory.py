@@ -160,7 +160,7 @@ class Memory(OpenedMemory):
             deny: Whether calls that are known to fail are denied (see `open`). None for the memory's own.
         """
         from hepm.ingest.prepare import IngestOptions
-        from hepm.memory.session import Session, SessionOptions
+        from hepm.memory.session import Session
 
         tags = dict(tags or {})
         if token:
@@ -172,17 +172,18 @@ class Memory(OpenedMemory):
             holdout = self.holdout
         if deny is None:
             deny = self.deny
-        session_options = SessionOptions(
-            namespace,
-            system,
-            tools,
+        return Session(
+            self,
+            run,
+            namespace=namespace,
+            system=system,
+            tools=tools,
             holdout=checked_holdout(holdout),
             denies=deny,
             distill=distill,
-            prompt=prompt_options,
-            ingest=ingest_options or IngestOptions(),
+            prompt_options=prompt_options,
+            ingest_options=ingest_options or IngestOptions(),
         )
-        return Session(self, run, session_options)
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""

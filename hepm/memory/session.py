@@ -6,7 +6,7 @@ import logging
 import time
 from asyncio import to_thread
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
@@ -51,25 +51,6 @@ _OF_FIRST: Final = (RECORDED_BY, LEVEL, TRIAL)
 HELD_OUT: Final = "this session is held out, to see what memory does: memory says nothing to it"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """How a session works (see `Memory.session`).
-
-    Attributes:
-        holdout: The chance that it is a control and gets nothing from memory.
-        denies: Whether calls that memory knows to fail are denied.
-    """
-
-    namespace: str
-    system: str
-    tools: Sequence[Tool] | None
-    holdout: float
-    denies: bool
-    distill: bool
-    prompt: PromptOptions | None
-    ingest: IngestOptions
-
-
 class Session:
     """One run of an agent with memory. Start it with `Memory.session`.
 
@@ -94,16 +75,32 @@ class Session:
         last: The tool called last before the latest hint; START before the first call.
     """
 
-    def __init__(self, memory: Memory, run: Trajectory, options: SessionOptions) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        run: Trajectory,
+        *,
+        namespace: str,
+        system: str,
+        tools: Sequence[Tool] | None,
+        holdout: float,
+        denies: bool,
+        distill: bool,
+        prompt_options: PromptOptions | None,
+        ingest_options: IngestOptions,
+    ) -> None:
         self._memory = memory
         self._run = run
-        self._options = options
-        self._namespace = options.namespace
+        self._namespace = namespace
+        self._tools = tools
+        self._distill = distill
+        self._prompt_options = prompt_options
+        self._ingest_options = ingest_options
         self.aliases: tuple[str, ...] = ()
         self.parts = frozenset[str]()
-        self.holdout = options.holdout
-        self.denies = options.denies
-        self._record = SessionConversation(run.id, options.system)
+        self.holdout = holdout
+        self.denies = denies
+        self._record = SessionConversation(run.id, system)
         # In order: ids of the lessons that hints held, which the outcome credits.
         self._shown: dict[str, None] = {}
         # The first part that could not be recorded: `finish` raises it.
@@ -223,8 +220,8 @@ class Session:
             if control:
                 return None
             offered = tools
-            if tools is None and self._options.tools is not None:
-                offered = [tool.name for tool in self._options.tools]
+            if tools is None and self._tools is not None:
+                offered = [tool.name for tool in self._tools]
             now = TurnState.after_turns(turns)
             self.last = (START, *now.after)[-1]
             prompt = self._memory.prompt(
@@ -233,7 +230,7 @@ class Session:
                 user=self._run.user,
                 environment=self._run.environment,
                 horizon=horizon,
-                options=self._options.prompt,
+                options=self._prompt_options,
                 guarded=self.guarded,
                 token=self.token,
                 namespace=self._namespace,
@@ -322,7 +319,7 @@ class Session:
         from hepm.experience.prompt import OPTIONS_BY_DEFAULT, Prompt, items_of, render
 
         user = self._run.user
-        options = self._options.prompt or OPTIONS_BY_DEFAULT
+        options = self._prompt_options or OPTIONS_BY_DEFAULT
         notes = None
         if user and options.notes:
             notes = self._ask(lambda: self._memory.preferences.notes(user, namespace=self._namespace))
@@ -342,7 +339,7 @@ class Session:
 
         A shadow session draws none.
         """
-        options = self._options.prompt
+        options = self._prompt_options
         chosen = options is not None and (options.policy != "hybrid" or not options.suggestions)
         with self._record.lock:
             if self.level or chosen or self.is_shadow or not self._memory.sessions.guarded:
@@ -407,7 +404,7 @@ class Session:
                 self._record.turns(),
                 tool,
                 arguments or {},
-                tools=self._options.tools if tools is None else tools,
+                tools=self._tools if tools is None else tools,
                 user=self._run.user,
                 namespace=self._namespace,
             )
@@ -551,7 +548,7 @@ class Session:
                 if turns is None:
                     turns = self._record.turns()
                 run = replace(self._run, turns=turns)
-                self._file.write(run, self._shown, self.aliases, self.parts, self._options.ingest.redactor)
+                self._file.write(run, self._shown, self.aliases, self.parts, self._ingest_options.redactor)
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 
@@ -596,14 +593,14 @@ class Session:
                 _log.warning("the session %r was forgotten: nothing of it is stored", self.id)
                 return
             shown = list(self._shown)
-            options = self._options.ingest
+            options = self._ingest_options
             report = self._memory.sessions.store(run, shown, namespace=self._namespace, options=options)
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
             sessions = self._memory.sessions
             self.discard()
-            if self._options.distill and (run.outcome != Outcome() or report.by_rule):
+            if self._distill and (run.outcome != Outcome() or report.by_rule):
                 sessions.distill_soon(namespace=self._namespace)
             tried = self.trial is not None and not self.trial.shadow
             sessions.tidy_soon(tried=tried, options=options, namespace=self._namespace)
@@ -631,7 +628,7 @@ class Session:
         if self._stored is None or messages is not None:
             run = replace(run, turns=self._record.turns())
         try:
-            return replace(run, tags=self._run.tags, outcome=graded(reward, success), tools=self._options.tools or ())
+            return replace(run, tags=self._run.tags, outcome=graded(reward, success), tools=self._tools or ())
         except ValueError as error:
             raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
 
@@ -650,7 +647,7 @@ class Session:
     async def __aenter__(self) -> Self:
         # What suggestions are made of is read now: the first hint need not wait for it.
         await to_thread(
-            self._ask, lambda: self._memory.prompt((), options=self._options.prompt, namespace=self._namespace)
+            self._ask, lambda: self._memory.prompt((), options=self._prompt_options, namespace=self._namespace)
         )
         return self
 
