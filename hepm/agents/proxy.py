@@ -380,7 +380,9 @@ class Proxy:
         for answered in range(ROUNDS + 1):
             if exchange.tools and reply.status_code in _REFUSED:
                 break
-            if not _may_be_read(reply):
+            # A stream is passed on as it comes.
+            is_json = "application/json" in reply.headers.get("content-type", "")
+            if reply.status_code >= 300 or "content-encoding" in reply.headers or not is_json:
                 return reply
             raw = await reply.aread()
             # The same reply as if its bytes were yet to come.
@@ -494,13 +496,6 @@ def proxy_for(url: httpx2.URL) -> str:
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all", "")
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
-
-
-def _may_be_read(reply: httpx2.Response) -> bool:
-    """Whether a reply may be looked at before the client has it: a stream is passed on as it comes."""
-    if reply.status_code >= 300 or "content-encoding" in reply.headers:
-        return False
-    return "application/json" in reply.headers.get("content-type", "")
 
 
 def _without_hint(exchange: _Exchange, api: Api) -> _Exchange:

@@ -305,13 +305,14 @@ class LiveRuns:
 
         The turns are None if the request holds them.
         """
-        if (asked.namespace, asked.sequel) in self._left:
-            return self._left.pop((asked.namespace, asked.sequel))
+        left = self._left.pop((asked.namespace, asked.sequel), None)
+        if left is not None:
+            return left
         # The longest known beginning first: runs of one task begin alike.
         for alias in reversed(aliases_of(asked.opening, asked.marks)):
-            if (asked.namespace, alias) in self._left:
-                id, _ = self._left.pop((asked.namespace, alias))
-                return id, None
+            left = self._left.pop((asked.namespace, alias), None)
+            if left is not None:
+                return left[0], None
         return "", None
 
     def is_over(self, id: str, *, namespace: str) -> bool:
@@ -518,7 +519,11 @@ class LiveRuns:
 
     def _finish(self, id: str, namespace: str, success: bool | None, reward: float | None) -> str:
         with self._lock:
-            run = self._current(self._by_name_or_id(namespace, id))
+            # By the name that its client gave, else by its own id, which a reply's header names.
+            found = self._runs.get((namespace, id))
+            if found is None:
+                found = next((run for run in self._runs.values() if (run.namespace, run.id) == (namespace, id)), None)
+            run = self._current(found)
             known = run or self._ended.get((namespace, id))
         if known is not None and known.session.forgotten:
             known = None
@@ -549,12 +554,6 @@ class LiveRuns:
         self.counts["outcomes", namespace] += 1
         _log.info("run %r of %r is stored with its outcome", so_far.id, namespace)
         return so_far.id
-
-    def _by_name_or_id(self, namespace: str, id: str) -> LiveRun | None:
-        """A run under way by the name that its client gave, else by its own id: a reply's header names that."""
-        if (namespace, id) in self._runs:
-            return self._runs[namespace, id]
-        return next((run for run in self._runs.values() if (run.namespace, run.id) == (namespace, id)), None)
 
     def discard(self, id: str, *, namespace: str) -> None:
         """Forget a run under way, as it goes on under another id."""

@@ -69,10 +69,18 @@ class ModelChoice:
             "--budget",
             "a budget in usd needs the prices of a million tokens: set prices under [model] in hepm.toml",
         )
-        from hepm.llm import Budget
+        from hepm.llm import Budget, Prices
 
         whole = {f"{unit}s": int(limit) for unit, limit in limits.items() if unit != "usd"}
-        return Budget(**whole, cost_usd=limits.get("usd")), _parse_prices(prices)
+        budget = Budget(**whole, cost_usd=limits.get("usd"))
+        if prices is None:
+            return budget, None
+        try:
+            # Input, output and, if it is cheaper, cached input: dollars for a million tokens.
+            return budget, Prices(*(float(part) for part in prices.split(",")))
+        except (TypeError, ValueError) as error:
+            wrong = f"the prices {prices!r} are not two or three numbers, such as 0.15,0.6"
+            raise click.UsageError(f"{wrong}.") from error
 
 
 model_options = options_as("choice", ModelChoice, model_option, budget_option)
@@ -91,20 +99,6 @@ def _parse_budget(text: str) -> dict[str, float]:
         number, unit = limit.groups()
         limits[unit.rstrip("s")] = float(number)
     return limits
-
-
-def _parse_prices(text: str | None) -> Prices | None:
-    """The prices of a million tokens."""
-    if text is None:
-        return None
-    from hepm.llm import Prices
-
-    try:
-        # Input, output and, if it is cheaper, cached input: dollars for a million tokens.
-        return Prices(*(float(part) for part in text.split(",")))
-    except (TypeError, ValueError) as error:
-        wrong = f"the prices {text!r} are not two or three numbers, such as 0.15,0.6"
-        raise click.UsageError(f"{wrong}.") from error
 
 
 def cost_of(client: Client | None) -> Object | None:

@@ -130,7 +130,7 @@ def _around(graph: nx.DiGraph[ToolName], focus: ToolName) -> set[ToolName]:
 
 
 def _named(tool: ToolName) -> str:
-    return on_one_line(cut(tool, 36))
+    return on_one_line(cut(tool, 36))  # in a sentence
 
 
 def _placed(graph: nx.DiGraph[ToolName], names: Sequence[ToolName], edges: Sequence[Object]) -> Objects:
