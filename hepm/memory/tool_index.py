@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hepm.errors import InputError
+from hepm.evidence.decisions import FloatArray
 from hepm.evidence.engine import stem
 from hepm.ingest.fields import is_object
 from hepm.ingest.records import RecordError, decoded_text, is_record, json_of
@@ -29,7 +29,6 @@ from hepm.types import Tool
 if TYPE_CHECKING:
     from hepm.embed import Embedder
 
-FloatArray: TypeAlias = NDArray[np.float64]
 Postings: TypeAlias = dict[str, tuple[list[int], FloatArray]]
 """By stem: the numbers of the tools that hold it, and what it says for each, shape (H,)."""
 
