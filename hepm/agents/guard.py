@@ -89,6 +89,8 @@ def read_tokens(path: Path) -> dict[str, Access]:
         form = '{"TOKEN": {"namespaces": ["desk"], "write": true}}'
         problem = what_is_wrong(error, 1).partition(".")[2].lower()  # without the token
         raise InputError(f"{path} holds no tokens ({problem}): write {form}") from None
+    for token in tokens:  # before a store is made
+        check_token(token)
     return tokens
 
 
