@@ -29,7 +29,7 @@ from parts.measured import about, options, read_records, recorded_domains
 
 from hepm import Memory, Suggestions, Turn
 from hepm.evals.domains import DomainRun, Split, by_family, by_request, by_run
-from hepm.experience.prompt import TurnState
+from hepm.experience.moment import Moment
 from hepm.graph.rows import spread_over
 from hepm.types import END
 
@@ -66,7 +66,7 @@ def heard_by(split: Split, count: int) -> Iterator[tuple[str, str]]:
             runs = [run for run in split.test if run.success == success]
             for place in spread_over(len(runs), min(count, len(runs))):
                 for where, turns in asked_at(runs[place]):
-                    now = TurnState.after_turns(turns)
+                    now = Moment.after_turns(turns)
                     found = memory.suggest(after=now.after or None, state=now.state, history=list(now.history))
                     yield where, what(found)
 

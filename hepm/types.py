@@ -16,6 +16,7 @@ ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Object: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
+Objects: TypeAlias = list[Object]
 Arguments: TypeAlias = Mapping[str, Any]
 """Arguments of a call, by name."""
 Messages: TypeAlias = Sequence[object]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
 
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.runs import MOST, LiveRuns
-from hepm.agents.wire import Object, objects, tagged
+from hepm.agents.wire import objects, tagged
 from hepm.errors import HepmError
 from hepm.memory import Memory
 from hepm.memory.session import Session
-from hepm.types import DEFAULT_NAMESPACE, ToolName
+from hepm.types import DEFAULT_NAMESPACE, Object, ToolName
 
 _log = logging.getLogger("hepm")
 
@@ -42,7 +42,7 @@ class AgentRun:
     def __init__(self, source: LiveRuns | Session, *, id: str = "", **about: Any) -> None:
         self.id = id or uuid4().hex
         self._source = source
-        self._about: dict[str, Any] = {"namespace": DEFAULT_NAMESPACE, **about}
+        self._about: Object = {"namespace": DEFAULT_NAMESPACE, **about}
         self._live: LiveRun | None = None
         self._results: dict[str, Object] = {}
         self._tools: list[ToolName] | None = None
@@ -72,7 +72,8 @@ class AgentRun:
             live = self._live = self._continued([self._with_error(message) for message in read()], whole)
             prompt = live.session.prompt(live.messages, tools=self._tools)
             live.stable = live.stable or prompt.stable
-            stable, present = live.stable, tagged(prompt.present)
+            stable = live.stable
+            present = tagged(prompt.present)
         with fail_open("goes on without a hint"):
             return put(stable, present)
         return request
@@ -91,7 +92,7 @@ class AgentRun:
             if self._live is not None:
                 self._live.reply(read())
 
-    @contextlib.contextmanager
+    @contextmanager
     def calling(self, id: str, *, interrupts: tuple[type[Exception], ...] = ()) -> Generator[None]:
         """A tool call under way. An exception is its error, unless it only interrupts."""
         try:
@@ -139,7 +140,8 @@ class AgentRun:
         Args:
             outcome: Called with `end`: how the run ended.
         """
-        live, runs = self._live, self._source
+        live = self._live
+        runs = self._source
         if live is None or live.over or isinstance(runs, Session):
             return
         verdict: Verdict = None
@@ -170,7 +172,7 @@ class AgentRuns:
         self._source = LiveRuns(source) if isinstance(source, Memory) else source
         self._about = about
         # A stream that its reader left has no end; its run is on disk.
-        self._under_way: Bounded[str, AgentRun] = Bounded(MOST)
+        self._under_way = Bounded[str, AgentRun](MOST)
 
     def new(self, id: str) -> AgentRun:
         """A run, which may go on with the conversation of an earlier one."""
@@ -187,7 +189,7 @@ class AgentRuns:
         run.finish(outcome, *end)
 
 
-@contextlib.contextmanager
+@contextmanager
 def fail_open(what: str) -> Generator[None]:
     """Log an error as a warning, and go on."""
     try:

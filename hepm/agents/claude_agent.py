@@ -16,7 +16,6 @@ from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE
 
 _EVENTS: Final = ("UserPromptSubmit", "PreToolUse", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd")
-_TIMEOUT_S: Final = 5.0
 
 
 class HepmHooks:
@@ -32,7 +31,7 @@ class HepmHooks:
     def __init__(self, memory: Memory, *, namespace: str = DEFAULT_NAMESPACE, idle_s: float = 1_800.0) -> None:
         self.runs = LiveRuns(memory, idle_s=idle_s)
         self.hooks: dict[Any, list[HookMatcher]] = {
-            event: [HookMatcher(hooks=[self._answer], timeout=_TIMEOUT_S)] for event in _EVENTS
+            event: [HookMatcher(hooks=[self._answer], timeout=5.0)] for event in _EVENTS
         }
         self._claude = ClaudeCode(self.runs)
         self._namespace = namespace

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hepm.agents.coding_advice import after_calls, of_refused
@@ -30,22 +31,19 @@ from hepm.ingest.formats.coding_session import project_of
 from hepm.ingest.formats.refusals import is_refusal
 from hepm.ingest.formats.turns import OpenCall
 from hepm.ingest.inner_tools import called_name
-from hepm.ingest.records import MAX_NAME, RecordError, check_calls
+from hepm.ingest.records import MAX_NAME, RecordError, check_calls, filled
 from hepm.ingest.shell.command_names import command_name
-from hepm.types import ToolCall, Turn
-
-_SERVED: Final = "mcp__"
-"""How the names of MCP servers' tools begin."""
+from hepm.types import Objects, ToolCall, Turn
 
 _HINTED: Final = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch")
 """Events whose answer may hold a context. One in the answer to Stop would make the agent go on."""
 
 
+@dataclass(frozen=True)
 class ClaudeCode:
     """Answers hooks."""
 
-    def __init__(self, runs: LiveRuns) -> None:
-        self._runs = runs
+    _runs: LiveRuns
 
     def answer(self, event: Object, namespace: str, agent: str = CLAUDE_CODE) -> Object:
         """The body of the answer to one event of an agent's hooks; {} if there is nothing to say.
@@ -66,10 +64,7 @@ class ClaudeCode:
             raise InputError('"session_id" is missing: it names the session of an event')
         if kind == "SessionEnd" and self._runs.is_over(session, namespace=namespace):
             return {}
-        project = project_of(str(event.get("cwd") or ""))
-        tags: dict[str, str] = {}
-        if project:
-            tags["project"] = project
+        tags = filled(project=project_of(str(event.get("cwd") or "")))
         run = self._runs.named(session, namespace=namespace, door=agent, environment=agent, tags=tags)
         if run.door == OTLP_DOOR:
             raise ConflictError(f"the session {session!r} is recorded by its spans: hooks would count its calls twice")
@@ -124,11 +119,16 @@ class ClaudeCode:
         """What memory says at an event; a control gets nothing, and waits for nothing."""
         if run.session.is_control:
             return ""
-        kind = event.get("hook_event_name")
-        if kind == "PreToolUse":
+        if event.get("hook_event_name") == "PreToolUse":
             return of_refused(self._runs.memory, run, _read(event))
-        own = after_calls(self._runs.memory, run, calls) if calls else ""
-        return "\n".join(filter(None, (own, self._hint(run))))
+        memory = self._runs.memory
+        own = after_calls(memory, run, calls) if calls else ""
+        # Of hints those about tools of MCP servers, if runs called any.
+        served = [tool for tool in sorted(memory.mirror(run.namespace).called()) if tool.startswith("mcp__")]
+        hint = ""
+        if served:
+            hint = without_repeats(self._runs.prompt(run, tools=served), run.shown_texts)
+        return "\n".join(filter(None, (own, hint)))
 
     def _denied(self, run: LiveRun, event: Object) -> str:
         """Why memory denies the call that is about to be made, which is recorded as refused; "" if it may run."""
@@ -138,14 +138,6 @@ class ClaudeCode:
             return ""
         self._keep(run, read, denial.text, refused=True)
         return denial.text
-
-    def _hint(self, run: LiveRun) -> str:
-        """What memory says about tools of MCP servers, if runs called any."""
-        known = self._runs.memory.mirror(run.namespace).called()
-        served = [tool for tool in sorted(known) if tool.startswith(_SERVED)]
-        if not served:
-            return ""
-        return without_repeats(self._runs.prompt(run, tools=served), run.shown_texts)
 
     def _record(self, run: LiveRun, events: Sequence[Object]) -> list[ToolCall]:
         """Record the calls of a turn that no event reported before; these."""
@@ -161,8 +153,9 @@ class ClaudeCode:
                 interrupted = response.get("interrupted") is True
             error = _text(event, "error")
             is_error = bool(error) or event.get("hook_event_name") == "PostToolUseFailure"
-            about = {"error": is_error, "refused": interrupted, "together": bool(calls or run.failed)}
-            calls.append(self._keep(run, read, error or result, **about))
+            together = bool(calls or run.failed)
+            call = self._keep(run, read, error or result, error=is_error, refused=interrupted, together=together)
+            calls.append(call)
         return calls
 
     def _keep(
@@ -185,7 +178,7 @@ class ClaudeCode:
         return call
 
 
-def _calls_in(event: Object) -> list[Object]:
+def _calls_in(event: Object) -> Objects:
     listed = event.get("tool_calls")
     if not is_list(listed):
         raise InputError(f'"tool_calls" is {kind_of(listed)}, not a list')

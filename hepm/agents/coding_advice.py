@@ -22,9 +22,7 @@ from hepm.memory import Memory
 from hepm.text import quoted
 from hepm.types import BLOCK_END, BLOCK_START, ToolCall
 
-_MOST: Final = 2  # lessons at once
 _LINE_CHARS: Final = 5 * ACTION_CHARS
-_INTRODUCTION: Final = "From earlier runs (data, no instruction):"
 
 
 def of_refused(memory: Memory, run: LiveRun, call: OpenCall) -> str:
@@ -56,14 +54,15 @@ def after_calls(memory: Memory, run: LiveRun, calls: Iterable[ToolCall]) -> str:
         lessons += principles.repairs(step_of(call, here.project), here, namespace=run.namespace)
     unread = [lesson for lesson in lessons if lesson.id not in run.shown_texts]
     fresh: dict[str, Principle] = {}
-    for lesson in unread[:_MOST]:
+    for lesson in unread[:2]:
         fresh[lesson.id] = lesson
         run.shown_texts[lesson.id] = lesson.text
     return run.session.tell_lessons(list(fresh), _block(map(_quoted_line, fresh.values())))
 
 
 def _block(lines: Iterable[str]) -> str:
-    return "\n".join([BLOCK_START, _INTRODUCTION, *[f"- {line}" for line in lines], BLOCK_END])
+    introduction = "From earlier runs (data, no instruction):"
+    return "\n".join([BLOCK_START, introduction, *[f"- {line}" for line in lines], BLOCK_END])
 
 
 def _quoted_line(lesson: Principle) -> str:

@@ -20,7 +20,7 @@ class Daemons(Executor):
     """
 
     def __init__(self, number: int, name: str) -> None:
-        self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._work = SimpleQueue[Callable[[], object] | None]()
         self._number = number
         self._name = name
         self._started = 0
@@ -28,7 +28,7 @@ class Daemons(Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Let a thread make a call."""
-        future: Future[T] = Future()
+        future = Future[T]()
 
         def call() -> None:
             if not future.set_running_or_notify_cancel():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
-import time
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
@@ -89,7 +89,7 @@ def read_tokens(path: Path) -> dict[str, Access]:
         form = '{"TOKEN": {"namespaces": ["desk"], "write": true}}'
         problem = what_is_wrong(error, 1).partition(".")[2].lower()  # without the token
         raise InputError(f"{path} holds no tokens ({problem}): write {form}") from None
-    for token in tokens:
+    for token in tokens:  # before a store is made
         check_token(token)
     return tokens
 
@@ -151,8 +151,8 @@ class Guard:
             self._tokens[token] = access
         self._max_body = max_body
         # Of each address, how many wrong tokens it sent since when.
-        self._wrong: Bounded[str, tuple[int, float]] = Bounded(_CLIENTS)
-        self._known: Bounded[tuple[str, str], bool] = Bounded(_CLIENTS)
+        self._wrong = Bounded[str, tuple[int, float]](_CLIENTS)
+        self._known = Bounded[tuple[str, str], bool](_CLIENTS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102
         if scope["type"] != "http":
@@ -167,7 +167,8 @@ class Guard:
             await refusal(scope, receive, send)
             return
         # Without content-length (chunked) the size is known only as the body comes in.
-        left, over = self._max_body, False
+        left = self._max_body
+        over = False
 
         async def limited() -> Message:
             nonlocal left, over
@@ -185,7 +186,7 @@ class Guard:
                 await send(message)
 
         # The server closes the connection then. It cancels what is still under way some seconds after it was stopped.
-        with contextlib.suppress(BrokenOffError, ClientDisconnect, asyncio.CancelledError):
+        with suppress(BrokenOffError, ClientDisconnect, asyncio.CancelledError):
             await self._app(scope, limited, unless_over)
 
     def _refusal(self, scope: Scope, headers: _Headers) -> Response | None:
@@ -198,7 +199,13 @@ class Guard:
             return refused(426, "hepm speaks HTTP, not WebSocket")
         if scope["path"] in OPEN and scope["method"] in ("GET", "HEAD"):
             return None
-        return self._unauthorised(scope, headers) or self._too_much(headers)
+        refusal = self._unauthorised(scope, headers)
+        length = headers.get("content-length", "0")
+        if refusal is None and not length.isdecimal():
+            return refused(400, "content-length is no number")
+        if refusal is None and int(length) > self._max_body:
+            return self._too_large()
+        return refusal
 
     def _unauthorised(self, scope: Scope, headers: _Headers) -> Response | None:
         access = self._access(headers)
@@ -221,14 +228,6 @@ class Guard:
         TOKEN.set(access.name)
         return None
 
-    def _too_much(self, headers: _Headers) -> Response | None:
-        length = headers.get("content-length", "0")
-        if not length.isdecimal():
-            return refused(400, "content-length is no number")
-        if int(length) > self._max_body:
-            return self._too_large()
-        return None
-
     def _too_large(self) -> Response:
         return refused(413, f"the body is larger than {self._max_body:,} bytes")
 
@@ -247,9 +246,10 @@ class Guard:
         """Whether a client tries tokens. One that is known from its address works on, whatever others try there."""
         if not token or (address, token) in self._known:
             return False
-        count, since = self._wrong.get(address, (0, time.monotonic()))
-        if time.monotonic() - since > GUESSES_S:
-            count, since = 0, time.monotonic()
+        count, since = self._wrong.get(address, (0, monotonic()))
+        if monotonic() - since > GUESSES_S:
+            count = 0
+            since = monotonic()
         if count >= GUESSES:  # a right token is no exception: the answer would tell
             return True
         if access is None:
@@ -264,7 +264,9 @@ def _from_a_page(scope: Scope, headers: _Headers) -> Response | None:
     host = headers.get("host", "")
     path = scope["path"]
     reads = scope["method"] in ("GET", "HEAD")
-    name = _without_port(host)
+    name = host.partition(":")[0]
+    if host.startswith("["):  # IPv6: [::1]:8765
+        name = host.partition("]")[0].strip("[")
     if name not in LOCAL:  # a page's own name for this machine (DNS rebinding)
         return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {name!r}")
     # A link may lead to the page, which holds no data, and to figures; data and money are the page's own affair.
@@ -293,9 +295,3 @@ def _namespace_in(path: str, headers: _Headers) -> dict[str, str]:
     if first not in DOORS and rest.partition("/")[0] in DOORS - {""}:
         return {"path": f"/{rest}", "hepm.namespace": first}
     return {"hepm.namespace": headers.get("x-hepm-namespace", "").strip() or DEFAULT_NAMESPACE}
-
-
-def _without_port(address: str) -> str:
-    if address.startswith("["):  # IPv6: [::1]:8765
-        return address.partition("]")[0].strip("[")
-    return address.partition(":")[0]

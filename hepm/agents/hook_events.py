@@ -21,7 +21,6 @@ UNHEARD: Final = frozenset({("gemini-cli", "PreToolUse")})
 UNDENIED: Final = frozenset({"cline"})
 """Agents that end their task at a call that a hook refuses, rather than go on without it."""
 
-_KIND: Final = "hook_event_name|hookName"
 _KINDS: Final = {
     # Gemini CLI
     "BeforeAgent": "UserPromptSubmit",
@@ -52,12 +51,11 @@ _KEYS: Final = {
     "is_interrupt": "is_interrupt",
     "last_assistant_message": "last_assistant_message|prompt_response|turn.outputText",
 }
-_EXIT: Final = re.compile(r"(?:Exit Code: |exit code |exited with code )([0-9]+)")
 
 
 def kind_of_event(event: Object) -> str:
     """The name that an agent gives to an event, which its answer repeats."""
-    return str(value_at(event, _KIND) or "")
+    return str(value_at(event, "hook_event_name|hookName") or "")
 
 
 def as_claude_code(event: Object) -> Object:
@@ -86,7 +84,9 @@ def _failed(event: Object, translated: Object) -> bool:
         return all(is_object(result) and result.get("success") is False for result in results)
     if value_at(event, "postToolUse.success") is False:
         return True
-    codes = _EXIT.findall(translated["tool_response"]) if is_shell(str(translated.get("tool_name") or "")) else []
+    if not is_shell(str(translated.get("tool_name") or "")):
+        return False
+    codes = re.findall("(?:Exit Code: |exit code |exited with code )([0-9]+)", translated["tool_response"])
     return bool(codes) and codes[-1].strip("0") != ""
 
 

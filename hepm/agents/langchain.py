@@ -4,7 +4,7 @@
 # The environment of the type check lacks this framework.
 from __future__ import annotations
 
-import asyncio
+from asyncio import to_thread
 from collections.abc import Callable
 from typing import Annotated, Any, NotRequired
 from uuid import uuid4
@@ -18,7 +18,7 @@ from langgraph.errors import GraphBubbleUp
 from hepm.agents.adapter import AgentRun, AgentRuns, Source, Verdict
 from hepm.agents.wire import appended, placement_for, without_foreign_hint
 from hepm.ingest.formats.message_layouts import chat_messages
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 
 class HepmState(AgentState[Any]):
@@ -61,7 +61,7 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """Store a run."""
-        await asyncio.to_thread(self.after_agent, state, runtime)
+        await to_thread(self.after_agent, state, runtime)
 
     def wrap_model_call(self, request: Any, handler: Any) -> Any:
         """Call the model with a hint, and record its reply."""
@@ -78,16 +78,17 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
         """Call the model with a hint, and record its reply."""
         run = self._run(request.state)
         try:
-            response = await handler(await asyncio.to_thread(_hinted, run, request))
+            response = await handler(await to_thread(_hinted, run, request))
         except BaseException:
-            await asyncio.to_thread(self._runs.end, run)
+            await to_thread(self._runs.end, run)
             raise
-        await asyncio.to_thread(run.replied, lambda: _chat(response.result))
+        await to_thread(run.replied, lambda: _chat(response.result))
         return response
 
     def wrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Call a tool, and record how it ended; one that memory denies is not called."""
-        denied, run = self._denied(request), self._run(request.state)
+        denied = self._denied(request)
+        run = self._run(request.state)
         if denied is not None:
             return denied
         try:
@@ -99,16 +100,17 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Call a tool, and record how it ended; one that memory denies is not called."""
-        denied, run = await asyncio.to_thread(self._denied, request), self._run(request.state)
+        denied = await to_thread(self._denied, request)
+        run = self._run(request.state)
         if denied is not None:
             return denied
         try:
             with run.calling(request.tool_call["id"], interrupts=(GraphBubbleUp,)):
                 result = await handler(request)
                 # The run may be busy with a hint of another branch, which a model can take seconds for.
-                return await asyncio.to_thread(_noted, run, request, result)
+                return await to_thread(_noted, run, request, result)
         except BaseException:
-            await asyncio.to_thread(self._runs.end, run)
+            await to_thread(self._runs.end, run)
             raise
 
     def _denied(self, request: Any) -> ToolMessage | None:
@@ -121,7 +123,8 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
 
 def _hinted(run: AgentRun, request: Any) -> Any:
-    system, messages = request.system_message, request.messages
+    system = request.system_message
+    messages = request.messages
     tools = [_tool_name(tool) for tool in request.tools]
 
     def put(stable: str, present: str) -> Any:
@@ -129,7 +132,8 @@ def _hinted(run: AgentRun, request: Any) -> Any:
         if stable:
             prompt = _with_text(system or SystemMessage(""), stable)
         sent = [_without_foreign_hint(message) for message in messages]
-        last, is_behind = sent[-1], placement_for(type(request.model).__name__) == "behind"
+        last = sent[-1]
+        is_behind = placement_for(type(request.model).__name__) == "behind"
         if present and (last.type == "human" or (last.type == "tool" and not is_behind)):
             sent[-1] = _with_text(last, present)
         elif present:
@@ -142,7 +146,7 @@ def _hinted(run: AgentRun, request: Any) -> Any:
     return run.hinted(request, lambda: _chat(conversation), put, tools=tools)
 
 
-def _chat(messages: Any) -> list[Object]:
+def _chat(messages: Any) -> Objects:
     return chat_messages(messages_to_dict(messages))
 
 

@@ -5,21 +5,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from typing import Any, Final
+from time import monotonic, sleep
+from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
 
-from hepm.agents import wire
 from hepm.agents.adapter import fail_open
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply
 from hepm.agents.runs import LiveRuns
+from hepm.agents.wire import placement_for, session_id_of, tools_of, with_hint, without_foreign_hints
 from hepm.memory import Memory
-from hepm.types import DEFAULT_NAMESPACE, Object
-
-_LATE_S: Final = 10.0
-_MAX_CALLS: Final = 10_000
+from hepm.types import DEFAULT_NAMESPACE, Object, Objects
 
 
 class HepmLogger(CustomLogger):
@@ -41,7 +38,7 @@ class HepmLogger(CustomLogger):
         self._namespace = namespace
         self._about = about
         # Streams that their client left have no end.
-        self._calls: Bounded[str, tuple[LiveRun, int]] = Bounded(_MAX_CALLS)
+        self._calls = Bounded[str, tuple[LiveRun, int]](10_000)
 
     def finish(self, session_id: str, *, success: bool | None = None, reward: float | None = None) -> None:
         """Store a run with its outcome, after its last reply: LiteLLM calls back late, at first by seconds.
@@ -52,9 +49,9 @@ class HepmLogger(CustomLogger):
             InputError: no such run is known, or it has another outcome.
             StoreError: the store cannot be written.
         """
-        end = time.monotonic() + _LATE_S
-        while any(run.name == session_id for run, _ in [*self._calls.values()]) and time.monotonic() < end:
-            time.sleep(0.01)
+        end = monotonic() + 10
+        while any(run.name == session_id for run, _ in [*self._calls.values()]) and monotonic() < end:
+            sleep(0.01)
         self.runs.finish(session_id, namespace=self._namespace, success=success, reward=reward)
 
     async def async_pre_call_deployment_hook(self, kwargs: Object, call_type: Any) -> Object | None:
@@ -85,7 +82,7 @@ class HepmLogger(CustomLogger):
             if call is not None:
                 run, known = call
                 choices = getattr(response_obj, "choices", None) or ()
-                messages: list[wire.Object] = []
+                messages: Objects = []
                 if choices and len(run.messages) == known:  # else a next request has brought the reply
                     messages.append(choices[0].message.model_dump(exclude_none=True))
                 self.runs.replied(run, Reply(tuple(messages)))
@@ -96,20 +93,21 @@ class HepmLogger(CustomLogger):
     log_failure_event = log_success_event
     async_log_failure_event = async_log_success_event
 
-    def _hinted(self, call: str, sent: wire.Object, about: wire.Object) -> list[wire.Object]:
+    def _hinted(self, call: str, sent: Object, about: Object) -> Objects:
         """The messages of a request, with a hint; `about` holds its metadata."""
-        messages: list[wire.Object] = sent["messages"]
+        messages: Objects = sent["messages"]
         with fail_open("goes on without a hint"):
-            own = wire.without_foreign_hints("chat", {"messages": [dict(message) for message in messages]})
-            said, messages = messages, own["messages"]
+            own = without_foreign_hints("chat", {"messages": [dict(message) for message in messages]})
+            said = messages
+            messages = own["messages"]
             metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
             given = {**about, **sent, "metadata": metadata}
-            if not wire.tools_of(given):
+            if not tools_of(given):
                 return messages
             run = self.runs.of_request(
                 "chat",
                 {**given, "messages": [dict(message) for message in said]},
-                id=wire.session_id_of(given) or str(given.get("litellm_session_id") or ""),
+                id=session_id_of(given) or str(given.get("litellm_session_id") or ""),
                 namespace=self._namespace,
                 door="litellm",
                 model=str(given.get("model") or ""),
@@ -117,7 +115,7 @@ class HepmLogger(CustomLogger):
             )
             self._calls[call] = run, len(run.messages)
             prompt = self.runs.prompt(run)
-            placement = wire.placement_for(str(given.get("model")))
-            hinted = wire.with_hint("chat", own, stable=run.stable, present=prompt.present, placement=placement)
+            placement = placement_for(str(given.get("model")))
+            hinted = with_hint("chat", own, stable=run.stable, present=prompt.present, placement=placement)
             return hinted["messages"]
         return messages

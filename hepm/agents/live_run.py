@@ -10,18 +10,21 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import RLock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from hepm.agents.recordable import recordable
 from hepm.agents.wire import Object, inner_of, name_of, objects, parsed
 from hepm.errors import StoreError
+from hepm.graph.delta import Names
 from hepm.ingest.fields import is_list
 from hepm.memory.journal import common
 from hepm.memory.session import Session
-from hepm.types import SUMMARY_TOOL, Outcome, ToolCall, ToolName
+from hepm.types import SUMMARY_TOOL, Objects, Outcome, ToolCall, ToolName
 
 K = TypeVar("K")
 V = TypeVar("V")
+Key: TypeAlias = tuple[str, str]
+"""A namespace, and a name in it."""
 
 
 class Bounded(OrderedDict[K, V]):
@@ -57,12 +60,12 @@ class Shown:
     namespace: str
     at: float
     after: ToolName
-    tools: tuple[str, ...]
-    warned: tuple[str, ...]
+    tools: Names
+    warned: Names
     lessons: int
     reason: str
     usual: bool = False
-    called: tuple[str, ...] = ()
+    called: Names = ()
     followed: bool | None = None
 
 
@@ -102,7 +105,7 @@ class LiveRun:
     namespace: str
     door: str
     opening: str = ""
-    messages: list[Object] = field(default_factory=list[Object])
+    messages: Objects = field(default_factory=Objects)
     marks: list[str] = field(default_factory=list[str])
     sequel: set[str] = field(default_factory=set[str])
     stable: str = ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from hepm.agents.toolbox import AnyTool, Toolbox
+from hepm.agents.toolbox import AnyTool, Execute, Toolbox
 from hepm.agents.wire import Object, Placement, object_in, objects, parsed, resolved, with_hint
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, StoreError
 from hepm.experience.prompt import PromptOptions
@@ -24,7 +24,7 @@ from hepm.llm.usage import estimate_tokens
 from hepm.memory import Memory
 from hepm.memory.session import Session
 from hepm.text import disarmed
-from hepm.types import SUMMARY_TOOL
+from hepm.types import SUMMARY_TOOL, Objects
 
 _log = logging.getLogger("hepm")
 
@@ -145,7 +145,7 @@ class Agent:
     endpoint: Endpoint
     memory: Memory
     tools: Sequence[AnyTool] | Callable[[], Sequence[AnyTool]]
-    execute: Callable[[str, Object], object] | None = None
+    execute: Execute | None = None
     system: str = ""
     strategy: Strategy = "implicit"
     placement: Placement = "auto"
@@ -173,9 +173,9 @@ class Agent:
         Raises:
             LlmError: the model gave no answer. The run so far is stored without a label.
         """
-        known: Object = {**about, "model": self.endpoint.model, "system": self.instructions}
         own = self.toolbox()
-        session = self.memory.session(**known, tools=own.specs, prompt_options=self._prompt_options)
+        settings: Object = {"tools": own.specs, "prompt_options": self._prompt_options, **about}
+        session = self.memory.session(model=self.endpoint.model, system=self.instructions, **settings)
         done: Done | None = None
         try:
             with session, nullcontext(self.complete) if self.complete else ChatModel(self.endpoint) as complete:
@@ -230,7 +230,7 @@ class Conversation:
         self.complete = complete
         self.session = session
         self.tools = own
-        self.messages: list[Object] = []
+        self.messages: Objects = []
         if agent.instructions:
             self.messages.append({"role": "system", "content": agent.instructions})
         self.placement: Placement = resolved(agent.placement, agent.endpoint.base_url)
@@ -249,7 +249,8 @@ class Conversation:
             # A text beside calls is a thought: the user reads only texts without calls.
             heard = None if acted else answer(text)
             if self.agent.reward:
-                before, reward = reward, self.agent.reward()
+                before = reward
+                reward = self.agent.reward()
                 self.session.reward(reward - before)
             if heard is not None:
                 self.hear(heard)
@@ -294,9 +295,13 @@ class Conversation:
     def _answer(self, question: str) -> str:
         """The model's answer to a question of this loop, which stays out of the conversation."""
         placement: Placement = "tail" if self.placement == "tail" else "behind"
-        return _text_of(self.ask(stable=self.stable, present=question, placement=placement, calls=False))
+        message = self.ask(stable=self.stable, present=question, placement=placement, calls=False)
+        try:
+            return read_answer(str, str(message.get("content") or ""))
+        except ValueError:  # it is empty
+            return ""
 
-    def _step(self) -> tuple[str, list[Object]]:
+    def _step(self) -> tuple[str, Objects]:
         if callable(self.agent.tools) and self.steps:
             self.tools = self.agent.toolbox()
         self.begin_step()
@@ -318,13 +323,15 @@ class Conversation:
         return text, objects(reply.get("tool_calls"))
 
     def _call(self, id: str, function: Object, *, together: bool) -> None:
-        name, arguments = function["name"], object_in(parsed(function["arguments"]))
+        name = function["name"]
+        arguments = object_in(parsed(function["arguments"]))
         with self.metered():
             denial = self.session.denial(name, arguments)
         if denial is None:
             arguments, result, failed = self.tools.call(name, function["arguments"])
         else:
-            result, failed = denial.text, None
+            result = denial.text
+            failed = None
         with self.metered():
             refused = denial is not None
             self.session.record(name, arguments, result, error=failed, refused=refused, together=together)
@@ -379,10 +386,3 @@ def _first_token(choice: Object) -> tuple[float, ...]:
     if not tokens:
         return ()
     return tuple(float(token["logprob"]) for token in objects(tokens[0].get("top_logprobs")))
-
-
-def _text_of(message: Object) -> str:
-    try:
-        return read_answer(str, str(message.get("content") or ""))
-    except ValueError:  # it is empty
-        return ""

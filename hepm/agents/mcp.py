@@ -6,8 +6,6 @@ Every tool takes the session's id, as the protocol itself has no sessions any mo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 from mcp.server import MCPServer
@@ -27,16 +25,16 @@ from hepm.experience.lessons import Principle
 from hepm.experience.matching import SENTENCE_CHARS
 from hepm.experience.notes import lines_of
 from hepm.experience.principles import Principles
+from hepm.graph.delta import Names
 from hepm.graph.lessons.rows import FAILS_AFTER, LessonRow, Source
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.call_errors import errors_of
 from hepm.ingest.records import MAX_LABEL, without_surrogates
 from hepm.ingest.transitions import own_tool
 from hepm.memory.session import HELD_OUT
-from hepm.text import what_is_wrong
+from hepm.text import day_of, what_is_wrong
 from hepm.types import RECORDED_BY, START, SUMMARY_TOOL, FailedWay, Object, Suggestions, ToolName
 
-_SEARCHED: Final = 50  # situations, among which many go on in the same way
 _LESSONS: Final = 3  # of each kind
 MOST_PENDING: Final = 100
 """Lessons of one agent that wait for approval at once."""
@@ -52,6 +50,8 @@ SessionId = Annotated[str, Field(description="Any id, the same throughout one ta
 TaskId = Annotated[str, Field(description="The id of this task, as for the other tools", max_length=200)]
 
 History = Annotated[list[str], Field(description="Names of the tools called so far, oldest first")]
+
+Most = Annotated[int, Field(ge=1, le=20)]
 
 Known = Annotated[str, Field(description="What is known now, in a few lines")]
 
@@ -203,8 +203,12 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
     )
     tools = _Tools(runs)
     reads = (
-        *(tools.suggest_next_tools, tools.search_experience, tools.find_tools),
-        *(tools.summarize_the_task, tools.what_failed_here, tools.my_preferences),
+        tools.suggest_next_tools,
+        tools.search_experience,
+        tools.find_tools,
+        tools.summarize_the_task,
+        tools.what_failed_here,
+        tools.my_preferences,
     )
     for tool in reads:
         app.add_tool(tool, annotations=_READS)
@@ -220,7 +224,7 @@ class _Tools:
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
         self._memory = runs.memory
-        self._sessions: Bounded[tuple[str, str, str], _McpSession] = Bounded(MOST)
+        self._sessions = Bounded[tuple[str, str, str], _McpSession](MOST)
 
     def suggest_next_tools(
         self,
@@ -228,7 +232,7 @@ class _Tools:
         history: History,
         state: Known = "",
         tools: Annotated[list[str] | None, Field(description="Names of the tools you have; null for any")] = None,
-        k: Annotated[int, Field(ge=1, le=20)] = 2,
+        k: Most = 2,
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         suggestions = self._suggestions(session_id, history, state, tools, k=k)
@@ -274,11 +278,10 @@ class _Tools:
         found = self._suggestions(session_id, history, state, None, k=0)
         if found.abstained == HELD_OUT:
             return FailedTools(failed=[], lessons=[], no_opinion=HELD_OUT)
-        memory, namespace = self._memory, NAMESPACE.get()
         failed = [self._failed_tool(way) for way in found.warnings]
-        principles = Principles(memory.lessons.read_by(TOKEN.get()))
+        principles = Principles(self._memory.lessons.read_by(TOKEN.get()))
         history = self._of(session_id).history
-        stored = principles.at(history[-1:], state=state, history=history, namespace=namespace)
+        stored = principles.at(history[-1:], state=state, history=history, namespace=NAMESPACE.get())
         lessons: list[str] = []
         for one in stored:
             if any(triple.predicate == FAILS_AFTER for triple in one.principle.triples):
@@ -288,17 +291,23 @@ class _Tools:
 
     def _failed_tool(self, way: FailedWay) -> FailedTool:
         """With what the failed runs say that this token may read."""
-        days: list[str] = []
         errors: list[str] = []
-        for run in self._memory.lessons.runs(way.failed_runs, namespace=NAMESPACE.get()):
-            if run.ended_at:
-                days.append(datetime.fromtimestamp(run.ended_at, UTC).date().isoformat())
+        failed = list(self._memory.lessons.runs(way.failed_runs, namespace=NAMESPACE.get()))
+        days = filter(None, [day_of(run.ended_at) for run in failed])
+        for run in failed:
             if _may_read(run.tags.get(RECORDED_BY, "")):
                 for call in run.calls():
                     if call.name == way.tool and (call.error or (call.result or "").lstrip()[:5].lower() == "error"):
                         errors += errors_of(call)[:1]
-        about: Object = {"tool": way.tool, "failed": way.failures, "runs": way.runs, "instead": way.instead}
-        return FailedTool(**about, since=min(days, default=""), error=(*errors, "")[0], reason=way.named)
+        return FailedTool(
+            tool=way.tool,
+            failed=way.failures,
+            runs=way.runs,
+            since=min(days, default=""),
+            error=(*errors, "")[0],
+            instead=way.instead,
+            reason=way.named,
+        )
 
     def remember(
         self,
@@ -310,7 +319,9 @@ class _Tools:
         said_by: Annotated[Literal["agent", "user"], Field(description="Whose words or wish it is")] = "agent",
     ) -> Remembered:
         """Keep a lesson for later tasks. No agent is told it before a person approves it."""
-        memory, namespace, author = self._memory, NAMESPACE.get(), _author(said_by)
+        memory = self._memory
+        namespace = NAMESPACE.get()
+        author = _author(said_by)
         run = self._run_of(session_id, writes=True)
         text = " ".join(without_surrogates(lesson).split())
         redactor = self._runs.ingest_options().redactor
@@ -340,7 +351,8 @@ class _Tools:
         user: UserName = "",
     ) -> str:
         """Forget a lesson that this agent or its user had remembered, or a preference of the user of this session."""
-        memory, namespace = self._memory, NAMESPACE.get()
+        memory = self._memory
+        namespace = NAMESPACE.get()
         if bool(lesson) == bool(preference):
             raise InputError("say what to forget: a lesson, by its id, or a preference, in its words")
         self._run_of(session_id, writes=True)
@@ -349,12 +361,12 @@ class _Tools:
             if stored is None or _said_by(stored.row) not in (_author("agent"), _author("user")):
                 raise InputError(f"{lesson!r} is no lesson that this agent remembered: a person may retire others")
             memory.lessons.change(LessonChange(drop=[lesson]), namespace=namespace)
-            return "forgotten"
-        mine = self.my_preferences(session_id, user)
-        if preference not in mine.preferences:
-            raise InputError(f"{preference!r} is none of the preferences of this user: see my_preferences")
-        kept = [line for line in mine.preferences if line != preference]
-        memory.preferences.edit(mine.user, "\n".join(kept), namespace=namespace)
+        else:
+            mine = self.my_preferences(session_id, user)
+            if preference not in mine.preferences:
+                raise InputError(f"{preference!r} is none of the preferences of this user: see my_preferences")
+            kept = [line for line in mine.preferences if line != preference]
+            memory.preferences.edit(mine.user, "\n".join(kept), namespace=namespace)
         return "forgotten"
 
     def my_preferences(self, session_id: SessionId, user: UserName = "") -> UserPreferences:
@@ -412,18 +424,19 @@ class _Tools:
     def search_experience(
         self,
         query: Annotated[str, Field(description="The situation, in a few words", min_length=1)],
-        k: Annotated[int, Field(ge=1, le=20)] = 5,
+        k: Most = 5,
         session_id: TaskId = "",
     ) -> EarlierRuns:
         """Find the situations of earlier runs most similar to this one, what was called there, and lessons from it."""
-        memory, namespace = self._memory, NAMESPACE.get()
+        memory = self._memory
+        namespace = NAMESPACE.get()
         if not self._may_search(session_id):
             return EarlierRuns(situations=[], lessons=[])
         # Many more than k: among 50 situations there are often only a few ways to go on.
-        matches = memory.search(query, k=_SEARCHED, namespace=namespace)
+        matches = memory.search(query, k=50, namespace=namespace)
         # The words of a situation are one run's: only the token that recorded it reads them.
         tokens = memory.store.tokens_of([match.run for match in matches], namespace=namespace)
-        ways: dict[tuple[tuple[ToolName, ...], tuple[ToolName, ...]], EarlierSituation] = {}
+        ways: dict[tuple[Names, Names], EarlierSituation] = {}
         for match in matches:
             if (match.after, match.before) not in ways and _may_read(tokens.get(match.run, "")):
                 ways[match.after, match.before] = EarlierSituation.model_validate(match)
@@ -507,7 +520,6 @@ class _Tools:
         return "recorded"
 
 
-@dataclass(slots=True)
 class _McpSession:
     """What the agent of a session sent, and what it was shown.
 
@@ -516,8 +528,9 @@ class _McpSession:
         named: Tools that were suggested to it, by how many calls it had made.
     """
 
-    history: list[ToolName] = field(default_factory=list[ToolName])
-    named: dict[int, list[ToolName]] = field(default_factory=dict[int, list[ToolName]])
+    def __init__(self) -> None:
+        self.history = list[ToolName]()
+        self.named = dict[int, list[ToolName]]()
 
 
 def _author(said_by: str) -> str:

@@ -18,6 +18,7 @@ from agents.tracing import add_trace_processor, get_current_span
 from hepm.agents.adapter import AgentRun, fail_open
 from hepm.agents.wire import Object, messages_of, with_hint, without_foreign_hints
 from hepm.memory.session import Session
+from hepm.types import Objects
 
 
 class HepmRunHooks(RunHooks[Any]):
@@ -50,7 +51,8 @@ class HepmRunHooks(RunHooks[Any]):
         return replace(config, call_model_input_filter=filtered)
 
     async def _hinted(self, data: CallModelData[Any]) -> ModelInputData:
-        given, items = data.model_data, cast("list[Object]", data.model_data.input)
+        given = data.model_data
+        items = cast("Objects", data.model_data.input)
         if not items or (self._agent is not None and data.agent is not self._agent):
             return given  # an agent that this one uses as a tool
         self._first = self._first or items[0]
@@ -70,7 +72,8 @@ class HepmRunHooks(RunHooks[Any]):
 
     async def on_agent_start(self, context: Any, agent: Agent[Any]) -> None:
         """Read the agent's tools."""
-        self._agent, self._tools = agent, None
+        self._agent = agent
+        self._tools = None
         with fail_open("has unknown tools"):
             wrapper = context if isinstance(context, RunContextWrapper) else RunContextWrapper(context)
             tools = [tool.name for tool in await agent.get_all_tools(cast(Any, wrapper))]
@@ -86,7 +89,8 @@ class HepmRunHooks(RunHooks[Any]):
 
     async def on_tool_start(self, context: Any, agent: Agent[Any], tool: Any) -> None:
         """Connect a call with its span, which has its error."""
-        span, id = get_current_span(), getattr(context, "tool_call_id", "")
+        span = get_current_span()
+        id = getattr(context, "tool_call_id", "")
         if span is not None and id:
             _failures().calls[span.span_id] = self._run, id
 

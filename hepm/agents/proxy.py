@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 from urllib.parse import quote, unquote
 from urllib.request import getproxies, proxy_bypass
 
@@ -22,14 +22,27 @@ import httpx2
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hepm.agents import wire
 from hepm.agents.daemons import Daemons
 from hepm.agents.guard import BrokenOffError, headers_of, refused
 from hepm.agents.live_run import Bounded, LiveRun
 from hepm.agents.replies import Reply, StreamEnd, after_denial, read_reply
 from hepm.agents.runs import LiveRuns
 from hepm.agents.tool_lists import ROUNDS, ToolLists
-from hepm.agents.wire import Api, Placement, Vendor, objects
+from hepm.agents.wire import (
+    Api,
+    Placement,
+    Vendor,
+    api_of,
+    model_of,
+    objects,
+    read_body,
+    resolved,
+    tools_of,
+    upstream_of,
+    with_hint,
+    without_foreign_hints,
+    write_body,
+)
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.ingest.records import RecordError
 from hepm.memory.shortlist import MORE_TOOLS
@@ -39,15 +52,12 @@ _log = logging.getLogger("hepm")
 
 SESSION_HEADER: Final = "x-hepm-session"
 _SESSION: Final = (SESSION_HEADER, "session-id", "session_id", "x-session-id")  # the next two are Codex's
-_OWN: Final = b"x-hepm-"
 _KEYS: Final[dict[Vendor, bytes]] = {"openai": b"authorization", "anthropic": b"x-api-key", "google": b"x-goog-api-key"}
 """The header with the key, of each vendor."""
 _HOP: Final = frozenset({
-    *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"),
-    *(b"transfer-encoding", b"proxy-connection", b"host", b"content-length", b"accept-encoding", b"expect"),
+    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade",
+    b"transfer-encoding", b"proxy-connection", b"host", b"content-length", b"accept-encoding", b"expect",
 })  # fmt: skip
-_CLAUDE_CODE: Final = "claude-cli/"
-"""How its user agent begins."""
 _SANDBOX: Final = (
     (b"content-security-policy", b"sandbox"),  # a reply that is a page must not act as one of this server
     (b"x-content-type-options", b"nosniff"),
@@ -56,7 +66,9 @@ _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
 _REFUSED: Final = frozenset({400, 422})
 """Statuses of an endpoint whose chat template does not take a message. After another error nothing is sent again."""
-_MAX_MODELS: Final = 1_000
+
+
+_Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 
 @dataclass(slots=True)
@@ -76,7 +88,7 @@ class _Exchange:
 
     client: Request
     url: httpx2.URL
-    headers: list[tuple[bytes, bytes]]
+    headers: _Headers
     api: Api | None
     content: bytes
     body: Object = field(default_factory=Object)
@@ -88,7 +100,8 @@ class _Exchange:
 
     def change(self, body: Object) -> None:
         """Send another body from now on."""
-        self.body, self.content = body, wire.write_body(body)
+        self.body = body
+        self.content = write_body(body)
 
 
 class Proxy:
@@ -107,20 +120,20 @@ class Proxy:
         runs: LiveRuns,
         upstream: str,
         *,
-        key: str = "",
-        own_tokens: frozenset[str] = frozenset(),
-        placement: Placement = "auto",
-        hint_s: float = 1.0,
-        shortlist: int = 0,
+        key: str,
+        own_tokens: Iterable[str],
+        placement: Placement,
+        hint_s: float,
+        shortlist: int,
     ) -> None:
         self.upstream = upstream.rstrip("/")
         self._runs = runs
         self._key = key
         self._own_tokens = [token.encode() for token in own_tokens]
-        self._placement: Placement = wire.resolved(placement, upstream)
+        self._placement: Placement = resolved(placement, upstream)
         self._may_fall_back = placement == "auto"
         # Models that refused a hint behind results, and took it in the last of them.
-        self._tail: Bounded[str, bool] = Bounded(_MAX_MODELS)
+        self._tail = Bounded[str, bool](1_000)
         self._hint_s = hint_s
         self._lists = ToolLists(runs, shortlist)
         # By the address of a proxy on the way; "" for none. No client is above them, which would keep cookies.
@@ -139,13 +152,13 @@ class Proxy:
     async def handle(self, request: Request, path: str, namespace: str) -> ASGIApp:
         """An application that gives the upstream's answer to a request for a path below `/v1` or `/v1beta`."""
         vendor = _vendor_of(request)
-        base = wire.upstream_of(self.upstream, vendor, _root(request).strip("/"))
+        base = upstream_of(self.upstream, vendor, _root(request).strip("/"))
         try:
             # The query as bytes: "?a=1&b" must reach the endpoint as the client wrote it.
             url = _url(f"{base}/{_encoded(request, path)}", request.scope["query_string"] or None)
         except httpx2.InvalidURL as error:
             return refused(400, f"this path cannot be passed on: {error}")
-        api = wire.api_of(path) if request.method == "POST" else None
+        api = api_of(path) if request.method == "POST" else None
         key = self._key
         if key and (base != self.upstream or "key" in request.query_params):
             key = ""
@@ -166,27 +179,29 @@ class Proxy:
 
     def _with_hint(self, exchange: _Exchange, api: Api, path: str, namespace: str) -> _Exchange:
         """A request with its run and the hint; without them if memory cannot read it."""
-        raw, headers = exchange.content, headers_of(exchange.client)
+        headers = headers_of(exchange.client)
         try:
-            body = wire.read_body(api, raw)
-            model = wire.model_of(path, body)
+            body = read_body(api, exchange.content)
+            model = model_of(path, body)
             about = {name: headers.get(f"x-hepm-{name}", "").strip() for name in ("user", "task", "environment")}
-            if headers.get("user-agent", "").startswith(_CLAUDE_CODE):
-                if not wire.tools_of(body):  # it asks for a title, or for a summary of a page: that is no conversation
+            if headers.get("user-agent", "").startswith("claude-cli/"):
+                if not tools_of(body):  # it asks for a title, or for a summary of a page: that is no conversation
                     return _without_hint(exchange, api)
                 about["environment"] = about["environment"] or "claude-code"
-            id = _session_in(headers)
+            named = [headers.get(name, "").strip() for name in _SESSION]
+            id = next(filter(None, named), "")
             run = self._runs.of_request(api, body, id=id, namespace=namespace, door="proxy", model=model, **about)
             prompt = self._runs.prompt(run, keep=run.behind)
             # A web page or a mail among the results may imitate memory's words.
-            own = wire.without_foreign_hints(api, body)
+            own = without_foreign_hints(api, body)
             shortened = self._lists.shorten(api, run, own)
             present = prompt.present
             if run.failed_upstream:  # perhaps at the hint: the client's next try has none, and the hint's place stays
-                present, run.failed_upstream = "", False
+                present = ""
+                run.failed_upstream = False
 
             def placed(placement: Placement) -> Object:
-                return wire.with_hint(api, shortened, stable=run.stable, present=present, placement=placement)
+                return with_hint(api, shortened, stable=run.stable, present=present, placement=placement)
 
             placement: Placement = "tail" if model in self._tail else self._placement
             with_tail = None
@@ -194,9 +209,7 @@ class Proxy:
                 with_tail = partial(placed, "tail")
             all_tools = [] if shortened is own else objects(own.get("tools"))
             sent = placed(placement)
-            hinted = _Exchange(
-                exchange.client, exchange.url, exchange.headers, api, raw, sent, run, model, with_tail, all_tools
-            )
+            hinted = replace(exchange, body=sent, run=run, model=model, with_tail=with_tail, tools=all_tools)
             if sent is not body:  # else the client's own bytes are sent
                 hinted.change(sent)
             return hinted
@@ -260,8 +273,10 @@ class Proxy:
         run = exchange.run
         # Raw pairs, as a dictionary would merge two set-cookie headers into one.
         pairs = [(name.lower(), value) for name, value in reply.headers.raw]
-        given, added = dict(pairs), dict[bytes, bytes]()
-        kind, length = given.get(b"content-type", b"").decode("latin-1"), given.get(b"content-length", b"")
+        given = dict(pairs)
+        added = dict[bytes, bytes]()
+        kind = given.get(b"content-type", b"").decode("latin-1")
+        length = given.get(b"content-length", b"")
         is_stream = "text/event-stream" in kind
         if run is not None and run.id.isascii() and run.id.isprintable():
             added[SESSION_HEADER.encode()] = run.id.encode()
@@ -306,9 +321,18 @@ class Proxy:
 
     async def _answer(self, exchange: _Exchange) -> httpx2.Response:
         """The endpoint's answer that goes to the client, whose body is yet to come."""
-        run, answer = exchange.run, await self._send(exchange)
+        run = exchange.run
+        answer = await self._send(exchange)
         if exchange.with_tail is not None and answer.status_code in _REFUSED:
-            answer = await self._send_with_tail(exchange, exchange.with_tail, answer)
+            # Some chat templates take no user's message behind a result: the hint goes into the last message, then and
+            # from now on. Any other refusal comes again, and goes to the client.
+            body = exchange.with_tail()
+            if body != exchange.body:
+                await asyncio.to_thread(exchange.change, body)
+                await answer.aclose()
+                answer = await self._send(exchange)
+                if answer.status_code < 400:
+                    self._tail[exchange.model] = True
         if exchange.api is None or run is None:
             return answer
         if exchange.with_tail is not None and answer.status_code >= 500:
@@ -319,7 +343,8 @@ class Proxy:
 
     async def _send(self, exchange: _Exchange) -> httpx2.Response:
         """An answer of the endpoint, of which the body is yet to come."""
-        headers, method = [(b"Host", exchange.url.netloc), *exchange.headers], exchange.client.method
+        headers = [(b"Host", exchange.url.netloc), *exchange.headers]
+        method = exchange.client.method
         if exchange.content or method in ("POST", "PUT", "PATCH"):
             headers.append((b"Content-Length", b"%d" % len(exchange.content)))
         sent = httpx2.Request(
@@ -343,24 +368,6 @@ class Proxy:
                 raise httpx2.UnsupportedProtocol(f"by the environment's proxy and certificates: {error}") from error
         return self._transports[proxy]
 
-    async def _send_with_tail(
-        self, exchange: _Exchange, with_tail: Callable[[], Object], refusal: httpx2.Response
-    ) -> httpx2.Response:
-        """The answer to the request with its hint in the last message, if that is another request; else `refusal`.
-
-        Some chat templates take no user's message behind a result. A model that answers now gets its hints so from then
-        on; any other refusal comes again, and goes to the client.
-        """
-        body = with_tail()
-        if body == exchange.body:
-            return refusal
-        await asyncio.to_thread(exchange.change, body)
-        await refusal.aclose()
-        answer = await self._send(exchange)
-        if answer.status_code < 400:
-            self._tail[exchange.model] = True
-        return answer
-
     async def _past_own_answers(
         self, exchange: _Exchange, api: Api, run: LiveRun, reply: httpx2.Response
     ) -> httpx2.Response:
@@ -373,9 +380,13 @@ class Proxy:
         for answered in range(ROUNDS + 1):
             if exchange.tools and reply.status_code in _REFUSED:
                 break
-            if not _may_be_read(reply):
+            # A stream is passed on as it comes.
+            is_json = "application/json" in reply.headers.get("content-type", "")
+            if reply.status_code >= 300 or "content-encoding" in reply.headers or not is_json:
                 return reply
-            raw, reply = await _read(reply)
+            raw = await reply.aread()
+            # The same reply as if its bytes were yet to come.
+            reply = httpx2.Response(reply.status_code, headers=reply.headers.raw, stream=httpx2.ByteStream(raw))
             own = None
             try:
                 async with asyncio.timeout(self._hint_s):
@@ -405,32 +416,35 @@ class Proxy:
 
         The run keeps a denied call beside the conversation, which does not contain it.
         """
-        for place, call in enumerate(read_reply(api, "", raw).calls):
+        reply = read_reply(api, "", raw)
+        for place, call in enumerate(reply.calls):
             if call.name == MORE_TOOLS and exchange.tools:
-                self._runs.counts["more_tools", run.namespace] += 1
-                body = self._lists.answer(api, run, exchange.tools, exchange.body, raw, place)
-                return body, wire.write_body(body)
-            with run.lock:
-                denial = run.session.denial(call.name, call.arguments)
-                if denial is None:
-                    continue
-                run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
-            self._runs.counts["denied", run.namespace] += 1
-            body = after_denial(api, exchange.body, raw, place, denial.text)
-            return body, wire.write_body(body)
+                counted = "more_tools"
+                body = self._lists.answer(api, run, exchange.tools, exchange.body, reply, place)
+            else:
+                with run.lock:
+                    denial = run.session.denial(call.name, call.arguments)
+                    if denial is None:
+                        continue
+                    run.session.record(call.name, call.arguments, denial.text, refused=True, hidden=True)
+                counted = "denied"
+                body = after_denial(api, exchange.body, reply, place, denial.text)
+            self._runs.counts[counted, run.namespace] += 1
+            return body, write_body(body)
         return None
 
-    def _headers(self, request: Request, vendor: Vendor, url: httpx2.URL, key: str) -> list[tuple[bytes, bytes]]:
+    def _headers(self, request: Request, vendor: Vendor, url: httpx2.URL, key: str) -> _Headers:
         """The headers for the endpoint: it sees no header and no token of hepm.
 
         Args:
             key: For a client that sends none.
         """
-        given, tokens = request.headers.raw, self._own_tokens
+        given = request.headers.raw
+        tokens = self._own_tokens
         dropped = _HOP | _named(given)
-        headers: list[tuple[bytes, bytes]] = []
+        headers: _Headers = []
         for name, value in given:
-            if name in dropped or name.startswith(_OWN) or (tokens and any(token in value for token in tokens)):
+            if name in dropped or name.startswith(b"x-hepm-") or (tokens and any(token in value for token in tokens)):
                 continue
             if name in _KEYS.values():
                 if not value.removeprefix(b"Bearer").strip():
@@ -449,7 +463,8 @@ class Proxy:
 
     def _end(self, exchange: _Exchange, kind: str = "", copy: Sequence[bytes] = ()) -> Future[None] | None:
         """Record the reply to a request once, if there is a whole one, as soon as the event loop has nothing to do."""
-        api, run = exchange.api, exchange.run
+        api = exchange.api
+        run = exchange.run
         if api is None or run is None:
             return None
         exchange.run = None
@@ -483,26 +498,13 @@ def proxy_for(url: httpx2.URL) -> str:
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
-async def _read(reply: httpx2.Response) -> tuple[bytes, httpx2.Response]:
-    """The bytes of a reply, and the same reply as if they were yet to come."""
-    raw = await reply.aread()
-    return raw, httpx2.Response(reply.status_code, headers=reply.headers.raw, stream=httpx2.ByteStream(raw))
-
-
-def _may_be_read(reply: httpx2.Response) -> bool:
-    """Whether a reply may be looked at before the client has it: a stream is passed on as it comes."""
-    if reply.status_code >= 300 or "content-encoding" in reply.headers:
-        return False
-    return "application/json" in reply.headers.get("content-type", "")
-
-
 def _without_hint(exchange: _Exchange, api: Api) -> _Exchange:
     """A request that goes on without memory: nothing of others may have the form of a hint all the same."""
     try:
-        body = wire.read_body(api, exchange.content)
-        own = wire.without_foreign_hints(api, body)
+        body = read_body(api, exchange.content)
+        own = without_foreign_hints(api, body)
         if own is not body:
-            return replace(exchange, content=wire.write_body(own))
+            return replace(exchange, content=write_body(own))
     except (InputError, RecursionError):
         pass  # a body that is no request: the endpoint says so itself
     return exchange
@@ -534,16 +536,7 @@ def _encoded(request: Request, path: str) -> str:
     return raw
 
 
-def _named(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
+def _named(headers: _Headers) -> set[bytes]:
     """Headers that belong to one connection alone, as `connection` says."""
     values = [value for name, value in headers if name == b"connection"]
     return {part.strip() for part in b",".join(values).lower().split(b",")}
-
-
-def _session_in(headers: Mapping[str, str]) -> str:
-    """The session as the client names it in a header; "" if it does not."""
-    for name in _SESSION:
-        id = headers.get(name, "").strip()
-        if id:
-            return id
-    return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import to_thread
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -14,8 +14,9 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 
 from hepm.agents.adapter import AgentRuns, Source, Verdict
-from hepm.agents.wire import Object, appended, without_foreign_hint
+from hepm.agents.wire import appended, without_foreign_hint
 from hepm.ingest.formats.message_layouts import chat_messages
+from hepm.types import Objects
 
 
 class HepmCapability(AbstractCapability[Any]):
@@ -48,16 +49,17 @@ class HepmCapability(AbstractCapability[Any]):
         try:
             result = await handler()
         except BaseException:
-            await asyncio.to_thread(self._runs.end, self._run)
+            await to_thread(self._runs.end, self._run)
             raise
-        await asyncio.to_thread(self._runs.end, self._run, self._outcome, result)
+        await to_thread(self._runs.end, self._run, self._outcome, result)
         return result
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Add a hint to this request. The history does not keep it."""
-        said, given = request_context.messages, request_context.model_request_parameters
+        said = request_context.messages
+        given = request_context.model_request_parameters
         tools = [tool.name for tool in (*given.function_tools, *given.output_tools)]
         instructions = given.instruction_parts or []
         system = [{"role": "system", "content": part.content} for part in instructions]
@@ -72,7 +74,7 @@ class HepmCapability(AbstractCapability[Any]):
             return replace(request_context, messages=_with_text(said, present), model_request_parameters=parameters)
 
         read = lambda: [*system, *_chat(said)]  # noqa: E731
-        return await asyncio.to_thread(self._run.hinted, request_context, read, put, tools=tools)
+        return await to_thread(self._run.hinted, request_context, read, put, tools=tools)
 
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: messages.ModelResponse
@@ -85,7 +87,7 @@ class HepmCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: messages.ToolCallPart, tool_def: Any, args: Any, handler: Any
     ) -> Any:
         """Call a tool, and record whether it failed; one that memory denies is not called."""
-        denied = await asyncio.to_thread(self._run.denied, call.tool_call_id, call.tool_name, call.args_as_dict())
+        denied = await to_thread(self._run.denied, call.tool_call_id, call.tool_name, call.args_as_dict())
         if denied:
             return denied
         with self._run.calling(call.tool_call_id, interrupts=(CallDeferred, ApprovalRequired)):
@@ -120,6 +122,6 @@ def _without_foreign_hints(message: messages.ModelMessage) -> messages.ModelMess
     return replace(message, parts=parts)
 
 
-def _chat(said: Sequence[messages.ModelMessage]) -> list[Object]:
+def _chat(said: Sequence[messages.ModelMessage]) -> Objects:
     """OpenAI chat messages; each result with whether its call failed."""
     return chat_messages(ModelMessagesTypeAdapter.dump_python(list(said), warnings=False))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from hepm.agents.wire import Api, inner_of, items_of, object_in, objects, parsed, text_of
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.formats.parts import item_messages, spread
 from hepm.ingest.formats.turns import OpenCall, chat_calls
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 _NOT_MADE: Final = "Not made, as memory answered another call of the same turn. Call it again if it is still wanted."
 _EVENT_BREAK: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -28,10 +28,12 @@ class Reply:
     Attributes:
         messages: As chat messages.
         id: Of the response, which a next request may name as `previous_response_id`; "" in Chat Completions.
+        body: As the API writes a reply that is not streamed.
     """
 
     messages: tuple[Object, ...] = ()
     id: str = ""
+    body: Object = field(default_factory=Object)
 
     @property
     def calls(self) -> list[OpenCall]:
@@ -39,21 +41,19 @@ class Reply:
         return [call for message in self.messages for call in chat_calls(message)]
 
 
-def after_denial(api: Api, body: Object, raw: bytes, denied: int, why: str) -> Object:
+def after_denial(api: Api, body: Object, reply: Reply, denied: int, why: str) -> Object:
     """The request that follows a reply of which no call is made: with the reply, and results that say so.
 
     Of several choices it goes on with the first. An endpoint refuses it for calls that take no text for a result.
 
     Args:
-        raw: The bytes of the reply.
-        denied: Which of its calls memory denies, from 0, and `why`; the others of its turn are not made either.
+        denied: Which call of the reply memory denies, from 0, and `why`; the others of its turn are not made either.
     """
-    reply = object_in(parsed(raw))
-    said = read_reply(api, "", raw).messages
-    calls = [call for message in said for call in objects(message.get("tool_calls"))]
-    results: list[Object] = []
+    calls = [call for message in reply.messages for call in objects(message.get("tool_calls"))]
+    results: Objects = []
     for place, call in enumerate(calls):
-        id, text = call.get("id"), why if place == denied else _NOT_MADE
+        id = call.get("id")
+        text = why if place == denied else _NOT_MADE
         if api == "messages":
             result: Object = {"type": "tool_result", "tool_use_id": id, "content": text}
         elif api == "responses":
@@ -65,13 +65,13 @@ def after_denial(api: Api, body: Object, raw: bytes, denied: int, why: str) -> O
             result = {"role": "tool", "tool_call_id": id, "content": text}
         results.append(result)
     if api == "responses":
-        return {**body, "input": [*items_of(body), *objects(reply.get("output")), *results]}
+        return {**body, "input": [*items_of(body), *objects(reply.body.get("output")), *results]}
     if api == "gemini":
-        turns = [_content(reply), {"role": "user", "parts": results}]
+        turns = [_content(reply.body), {"role": "user", "parts": results}]
         return {**body, "contents": [*objects(body.get("contents")), *turns]}
-    turns = [*said, *results]
+    turns = [*reply.messages, *results]
     if api == "messages":  # its thoughts go back with their signatures
-        turns = [{"role": "assistant", "content": reply.get("content")}, {"role": "user", "content": results}]
+        turns = [{"role": "assistant", "content": reply.body.get("content")}, {"role": "user", "content": results}]
     return {**body, "messages": [*objects(body.get("messages")), *turns]}
 
 
@@ -86,17 +86,17 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
         body = _JOINED[api](objects(body))
     body = object_in(body)
     if api == "responses":
-        return Reply(tuple(item_messages(objects(body.get("output")))), text_of(body.get("id")))
+        return Reply(tuple(item_messages(objects(body.get("output")))), text_of(body.get("id")), body)
+    messages: Objects = []
     if api == "chat":
         # Of several choices, clients go on with the first.
         first = [one.get("message") for one in objects(body.get("choices")) if not one.get("index")]
-        return Reply(tuple(objects(first)[:1]))
-    if api == "gemini":
-        body, key = _content(body), "parts"
+        messages = objects(first)[:1]
     else:
-        key = "content"
-    parts = objects(body.get(key))
-    return Reply(tuple(spread({"role": "assistant", key: parts})) if parts else ())
+        parts = objects(body.get("content") if api == "messages" else _content(body).get("parts"))
+        if parts:
+            messages = spread({"role": "assistant", "content": parts})
+    return Reply(tuple(messages), body=body)
 
 
 class StreamEnd:
@@ -147,7 +147,7 @@ def _content(body: Object) -> Object:
 
 def _joined_gemini(events: Sequence[Object]) -> Object:
     """Its parts in order; a text comes in several."""
-    parts: list[Object] = []
+    parts: Objects = []
     for event in events:
         for part in objects(_content(event).get("parts")):
             goes_on = bool(parts) and "text" in part and "text" in parts[-1]
@@ -165,7 +165,7 @@ def _joined_chat(events: Sequence[Object]) -> Object:
     and so do arguments behind whole ones.
     """
     text = ""
-    calls: list[Object] = []
+    calls: Objects = []
     # The latest call at each index, and of each id; an index as a text: a list could not be looked up.
     latest: dict[str, Object] = {}
     for event in events:
@@ -182,11 +182,13 @@ def _joined_chat(events: Sequence[Object]) -> Object:
     return {"choices": [{"message": message}] if named or text else []}
 
 
-def _add_part(part: Object, calls: list[Object], latest: dict[str, Object]) -> None:
+def _add_part(part: Object, calls: Objects, latest: dict[str, Object]) -> None:
     """Add a part to its call: the first one has the name, each some of the arguments."""
-    index, id = str(part.get("index")), text_of(part.get("id"))
+    index = str(part.get("index"))
+    id = text_of(part.get("id"))
     inner = inner_of(part)
-    name, arguments = text_of(inner.get("name")), text_of(inner.get("arguments") or inner.get("input"))
+    name = text_of(inner.get("name"))
+    arguments = text_of(inner.get("arguments") or inner.get("input"))
     # Deltas: {"index": 0, "id": "c1", "function": {"name": "find", "arguments": ""}}, then
     # {"index": 0, "function": {"arguments": '{"q'}}, …
     call = latest.get(f"id {id}") or latest.get(index)
@@ -232,10 +234,11 @@ def _joined_anthropic(events: Sequence[Object]) -> Object:
 
 
 def _joined_response(events: Sequence[Object]) -> Object:
-    items: list[Object] = []
+    items: Objects = []
     body: Object = {}  # the last event repeats the items: some endpoints send them in it alone
     for event in events:
-        item, response = event.get("item"), event.get("response")
+        item = event.get("item")
+        response = event.get("response")
         if is_object(response):
             body = {**response, "id": body.get("id") or response.get("id")}
         if event.get("type") == "response.output_item.done" and is_object(item):

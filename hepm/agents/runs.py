@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -11,6 +10,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from threading import RLock
+from time import monotonic, time
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from hepm.agents.live_run import (
     OTLP_DOOR,
     TOKEN,
     Bounded,
+    Key,
     LiveRun,
     Shown,
     aliases_of,
@@ -29,7 +30,7 @@ from hepm.agents.live_run import (
 from hepm.agents.replies import Reply
 from hepm.agents.wire import Api, Object, name_of, objects
 from hepm.errors import ConflictError, HepmError, InputError, NotFoundError, StoreError, StoreUnavailableError
-from hepm.experience.prompt import Prompt, PromptOptions
+from hepm.experience.prompt import Prompt
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.redact import Redactor
@@ -56,9 +57,6 @@ MOST_ID: Final = 1_000
 STORE_S: Final = 20.0
 """Seconds that an outcome waits for the store. Many clients give up after thirty."""
 
-_FIND_S: Final = 0.5
-_MOST_ALIASES: Final = 20_000
-
 
 class _Asked(NamedTuple):
     """How a request names its conversation.
@@ -82,7 +80,6 @@ class LiveRuns:
 
     Args:
         idle_s: A run that rests for so long is stored; a rule may label it.
-        options: What hints contain; None for the default.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
         distrust: Names of tokens whose runs are stored and never count.
         redactor: Makes what removes secrets from a run, or None to keep them. Each run gets its own, as it remembers
@@ -94,7 +91,6 @@ class LiveRuns:
         memory: Memory,
         *,
         idle_s: float = 1_800.0,
-        options: PromptOptions | None = None,
         outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT,
         distrust: Collection[str] = (),
         redactor: Callable[[], Redactor | None] = Redactor,
@@ -102,30 +98,29 @@ class LiveRuns:
         self.memory = memory
         self.idle_s = idle_s
         # By what is counted and the namespace, for /metrics: ("hints", "desk").
-        self.counts: Counter[tuple[str, str]] = Counter()
+        self.counts = Counter[tuple[str, str]]()
         self.recent: defaultdict[str, deque[Shown]] = defaultdict(lambda: deque(maxlen=RECENT))
-        self.options = options
         self._outcome_by = outcome_by
         self._distrust = frozenset(distrust)
         self._redactor = redactor
-        self._runs: dict[tuple[str, str], LiveRun] = {}
+        self._runs: dict[Key, LiveRun] = {}
         # By namespace and id of a response that a next request may name.
-        self._sequels: dict[tuple[str, str], LiveRun] = {}
+        self._sequels: dict[Key, LiveRun] = {}
         # By namespace and opening: runs of one task that are under way at the same time.
-        self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
+        self._alike: defaultdict[Key, list[LiveRun]] = defaultdict(list)
         # Runs that are over, by the names of each and its opening: an outcome may be sent again, and what follows the
         # messages of one that has its outcome is another run.
-        self._ended: Bounded[tuple[str, str], LiveRun] = Bounded(3 * RECENT)
-        self._recording: set[Future[None]] = set()
-        self._swept = time.monotonic()
+        self._ended = Bounded[Key, LiveRun](3 * RECENT)
+        self._recording = set[Future[None]]()
+        self._swept = monotonic()
         self._failing = False
         self._lock = RLock()
         # Since a store may not answer.
         self._waiting = ThreadPoolExecutor(5, thread_name_prefix="hepm-store")
         # Runs that are not under way in this process, and that a later request may continue: the id by namespace and
         # alias, and how many of its turns the client has that knows it by that alias.
-        self._left: Bounded[tuple[str, str], tuple[str, int | None]] = Bounded(_MOST_ALIASES)
-        self._stamps: set[Stamp] = set()
+        self._left = Bounded[Key, tuple[str, int | None]](20_000)
+        self._stamps = set[Stamp]()
         self._read_left()
 
     def __len__(self) -> int:
@@ -157,9 +152,7 @@ class LiveRuns:
             ConflictError: another token began it.
         """
         with self._lock:
-            run = self._current(self._runs.get((namespace, id)))
-            if run is None:
-                return self._begin(id, namespace, door, **about)
+            run = self.find(id, namespace=namespace) or self._begin(id, namespace, door, **about)
             check_own(run.session)
             return run
 
@@ -214,7 +207,7 @@ class LiveRuns:
                     run.door = door
                     run.session.set_aside()
                     run.messages = []
-                run.touched = time.time()
+                run.touched = time()
                 # Until `replied`: a second request with the same messages is then a repetition, not a sequel.
                 run.waiting += 1
                 run.extend(messages, asked.marks, whole=not asked.sequel)
@@ -229,9 +222,15 @@ class LiveRuns:
         sequel = ""  # id of the reply that this request continues: then it does not repeat the history
         if api == "responses":
             sequel = wire.continued(body)
-        known: Object = {"user": user or wire.user_of(body), "list_tools": partial(wire.tools_of, body), **about}
-        id = id or wire.session_id_of(body)
-        return self.continued(wire.messages_of(api, body), id=id, sequel=sequel, group=wire.group_of(body), **known)
+        return self.continued(
+            wire.messages_of(api, body),
+            id=id or wire.session_id_of(body),
+            sequel=sequel,
+            group=wire.group_of(body),
+            list_tools=partial(wire.tools_of, body),
+            user=user or wire.user_of(body),
+            **about,
+        )
 
     def _marks(self, messages: Sequence[Object], id: str, namespace: str, opening: str) -> list[str]:
         """The marks of a request's messages. Those that stand at the same place of a run under way are known."""
@@ -247,13 +246,13 @@ class LiveRuns:
             run = self._current(self._sequels.get((asked.namespace, asked.sequel)))
             if run is not None:
                 return run
-        if asked.id:
-            return self._current(self._runs.get((asked.namespace, asked.id)))
-        return self._current(self._by_marks(asked))
+        found = self._runs.get((asked.namespace, asked.id)) if asked.id else self._by_marks(asked)
+        return self._current(found)
 
     def _begin_or_resume(self, asked: _Asked, messages: Sequence[Object], door: str, **about: Any) -> LiveRun:
         """A new run; or one that a crash, a restart or a rest left, and that this request continues."""
-        left, turns = "", None
+        left = ""
+        turns = None
         # A request with one or two messages begins a conversation here, if no run is known to be left.
         if not asked.id and (asked.sequel or self._left or len(asked.marks) > 2):
             self._read_left()
@@ -306,13 +305,14 @@ class LiveRuns:
 
         The turns are None if the request holds them.
         """
-        if (asked.namespace, asked.sequel) in self._left:
-            return self._left.pop((asked.namespace, asked.sequel))
+        left = self._left.pop((asked.namespace, asked.sequel), None)
+        if left is not None:
+            return left
         # The longest known beginning first: runs of one task begin alike.
         for alias in reversed(aliases_of(asked.opening, asked.marks)):
-            if (asked.namespace, alias) in self._left:
-                id, _ = self._left.pop((asked.namespace, alias))
-                return id, None
+            left = self._left.pop((asked.namespace, alias), None)
+            if left is not None:
+                return left[0], None
         return "", None
 
     def is_over(self, id: str, *, namespace: str) -> bool:
@@ -323,7 +323,8 @@ class LiveRuns:
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         if len(id) > MOST_ID:
             raise InputError(f"a session's id has {len(id):,} characters: send one of at most {MOST_ID:,}")
-        own, stored = id or uuid4().hex, None
+        own = id or uuid4().hex
+        stored = None
         if id:
             stored = self._find(namespace, own)
             # A run with a given outcome is over: "job-7" goes on as "job-7-2", "job-7-3".
@@ -332,8 +333,8 @@ class LiveRuns:
                 number += 1
                 own = f"{id}-{number}"
                 stored = self._find(namespace, own)
-        options = {"prompt_options": self.options, "ingest_options": self.ingest_options()}
-        session = self.memory.session(id=own, namespace=namespace, token=TOKEN.get(), **options, **about)
+        about |= {"token": TOKEN.get(), "ingest_options": self.ingest_options()}
+        session = self.memory.session(id=own, namespace=namespace, **about)
         session.share()
         if stored is not None:  # as it rested
             session.go_on(stored)
@@ -353,7 +354,7 @@ class LiveRuns:
         if not self.memory.store.remote:
             return self.memory.run(id, namespace=namespace)
         try:
-            return self._waiting.submit(self.memory.run, id, namespace=namespace).result(_FIND_S)
+            return self._waiting.submit(self.memory.run, id, namespace=namespace).result(timeout=0.5)
         except (TimeoutError, StoreUnavailableError):
             return None
 
@@ -392,7 +393,7 @@ class LiveRuns:
 
     def why_not_kept(self) -> str:
         """Why runs cannot be kept on disk now, or could not be stored; "" if they can."""
-        why = self.memory.sessions.why_not_kept()
+        why = self.memory.sessions.journal.why_not_kept()
         why = why or self.memory.why_not_stored()
         if not why and self._failing:
             why = "runs that rest could not be stored: see the log"
@@ -408,7 +409,7 @@ class LiveRuns:
 
     def recording(self) -> Future[None]:
         """Announce that a reply will be recorded: set the result when it is."""
-        announced: Future[None] = Future()
+        announced = Future[None]()
         self._recording.add(announced)
         announced.add_done_callback(self._recording.discard)
         return announced
@@ -428,7 +429,8 @@ class LiveRuns:
             prompt = run.session.prompt(run.messages or None, tools=tools, keep=keep)  # None: recorded call by call
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
-            ranked, warnings = prompt.suggestions.ranked, prompt.suggestions.warnings
+            ranked = prompt.suggestions.ranked
+            warnings = prompt.suggestions.warnings
             done = prompt.suggestions.done
             run.shown = None
             if prompt.present and (ranked or warnings or done or prompt.lessons):
@@ -440,7 +442,7 @@ class LiveRuns:
                 run.shown = Shown(
                     run=run.id,
                     namespace=run.namespace,
-                    at=time.time(),
+                    at=time(),
                     after=run.session.last,
                     tools=tuple(suggestion.tool for suggestion in ranked),
                     warned=tuple(way.tool for way in warnings),
@@ -456,7 +458,7 @@ class LiveRuns:
     def replied(self, run: LiveRun, reply: Reply) -> None:
         """Add a model's reply to the record, and keep the run on disk."""
         with run.lock:
-            run.touched = time.time()
+            run.touched = time()
             run.waiting -= 1
             if reply.messages:
                 run.reply(reply.messages)
@@ -517,7 +519,11 @@ class LiveRuns:
 
     def _finish(self, id: str, namespace: str, success: bool | None, reward: float | None) -> str:
         with self._lock:
-            run = self._current(self._by_name_or_id(namespace, id))
+            # By the name that its client gave, else by its own id, which a reply's header names.
+            found = self._runs.get((namespace, id))
+            if found is None:
+                found = next((run for run in self._runs.values() if (run.namespace, run.id) == (namespace, id)), None)
+            run = self._current(found)
             known = run or self._ended.get((namespace, id))
         if known is not None and known.session.forgotten:
             known = None
@@ -546,15 +552,8 @@ class LiveRuns:
                 if run is not None:
                     self._end(run)
         self.counts["outcomes", namespace] += 1
-        own = id if session is None else session.id
-        _log.info("run %r of %r is stored with its outcome", own, namespace)
-        return own
-
-    def _by_name_or_id(self, namespace: str, id: str) -> LiveRun | None:
-        """A run under way by the name that its client gave, else by its own id: a reply's header names that."""
-        if (namespace, id) in self._runs:
-            return self._runs[namespace, id]
-        return next((run for run in self._runs.values() if (run.namespace, run.id) == (namespace, id)), None)
+        _log.info("run %r of %r is stored with its outcome", so_far.id, namespace)
+        return so_far.id
 
     def discard(self, id: str, *, namespace: str) -> None:
         """Forget a run under way, as it goes on under another id."""
@@ -592,7 +591,7 @@ class LiveRuns:
 
     def sweep(self) -> None:
         """`store_idle`, if it was not called in the last `SWEEP_S`: for a process without a clock of its own."""
-        if time.monotonic() - self._swept > SWEEP_S:
+        if monotonic() - self._swept > SWEEP_S:
             self.store_idle()
 
     def rest(self, run: LiveRun) -> None:
@@ -618,8 +617,8 @@ class LiveRuns:
 
     def store_idle(self) -> None:
         """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
-        now = time.time()
-        self._swept = time.monotonic()
+        now = time()
+        self._swept = monotonic()
         failed: HepmError | None = None
         with self._lock:
             latest_first = sorted(self._runs.values(), key=lambda run: -run.touched)

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hepm.agents.live_run import LiveRun
-from hepm.agents.replies import Api, after_denial, read_reply
+from hepm.agents.replies import Api, Reply, after_denial
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import messages_of, name_of, objects, text_of
 from hepm.errors import InputError
 from hepm.memory.shortlist import MORE_TOOLS, described, more_tools, needed_here
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 ROUNDS: Final = 3
 """Calls of `more_tools` in a row that are answered; after them a request goes out with all tools."""
-_FOUND: Final = 10
-_APIS: Final = ("chat", "responses", "messages")
 
 
+@dataclass(frozen=True)
 class ToolLists:
     """The lists of tools in requests.
 
-    Args:
-        k: How many tools the words of a request choose (see `hepm.Memory.shortlist`); 0 leaves all lists whole.
+    `_k` is how many tools the words of a request choose (see `hepm.Memory.shortlist`); 0 leaves all lists whole.
     """
 
-    def __init__(self, runs: LiveRuns, k: int) -> None:
-        self._runs = runs
-        self._k = k
+    _runs: LiveRuns
+    _k: int
 
     def shorten(self, api: Api, run: LiveRun, body: Object) -> Object:
         """A request with the tools of the run's list and `more_tools`; `body` itself where all are sent."""
-        if not self._k or api not in _APIS:
+        if not self._k or api == "gemini":
             return body
         tools = objects(body.get("tools"))
         names = list(map(name_of, tools))
@@ -41,10 +39,9 @@ class ToolLists:
         choice = body.get("tool_choice")
         with run.lock:  # the record of a reply may take names out meanwhile
             if run.unlisted is None:
-                said = messages_of(api, body)
                 try:
                     chosen = self._runs.memory.shortlist(
-                        said, tools, k=self._k, tool_choice=choice, namespace=run.namespace
+                        messages_of(api, body), tools, k=self._k, tool_choice=choice, namespace=run.namespace
                     )
                 except InputError:  # what is no tool for hepm may be one for the endpoint
                     return body
@@ -56,18 +53,17 @@ class ToolLists:
                 return body
             return {**body, "tools": self._shortened(api, run, tools)}
 
-    def answer(self, api: Api, run: LiveRun, tools: Sequence[Object], sent: Object, raw: bytes, place: int) -> Object:
+    def answer(self, api: Api, run: LiveRun, tools: Sequence[Object], sent: Object, reply: Reply, place: int) -> Object:
         """The request that answers a reply's call of `more_tools`.
 
         Args:
             tools: All of the client's.
             sent: The request as it went out.
-            raw: The bytes of the reply, and `place`, which of its calls this is, from 0.
+            place: Which call of the reply this is, from 0.
         """
-        call = read_reply(api, "", raw).calls[place]
+        query = text_of(reply.calls[place].arguments.get("query"))
         with run.lock:
-            text = self._found(run, tools, text_of(call.arguments.get("query")))
-            after = after_denial(api, sent, raw, place, text)
+            after = after_denial(api, sent, reply, place, self._found(run, tools, query))
             return {**after, "tools": self._shortened(api, run, tools)}
 
     def _found(self, run: LiveRun, tools: Sequence[Object], query: str) -> str:
@@ -78,13 +74,13 @@ class ToolLists:
             return "\n".join(name for name in map(name_of, tools) if name in unlisted)
         # Among all tools, whose index is known.
         ranked = self._runs.memory.shortlists.find(query, tools, k=len(tools), namespace=run.namespace)
-        found = [one for one in ranked if one.name in unlisted][:_FOUND]
+        found = [one for one in ranked if one.name in unlisted][:10]
         run.unlisted = unlisted.difference([one.name for one in found])
         return described(found)
 
-    def _shortened(self, api: Api, run: LiveRun, tools: Sequence[Object]) -> list[Object]:
+    def _shortened(self, api: Api, run: LiveRun, tools: Sequence[Object]) -> Objects:
         """The client's tools in the run's list, and `more_tools`."""
-        listed: list[Object] = []
+        listed: Objects = []
         own = _own_tool(api)
         for tool in tools:
             if name_of(tool) not in (run.unlisted or ()):

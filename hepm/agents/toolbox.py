@@ -13,9 +13,13 @@ from hepm.errors import InputError, MissingExtraError
 from hepm.ingest.fields import is_object
 from hepm.ingest.formats.turns import RAW
 from hepm.text import what_is_wrong
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 AnyTool: TypeAlias = Callable[..., object] | Mapping[str, Any]
+Execute: TypeAlias = Callable[[str, Object], object]
+"""Calls a tool by its name and arguments."""
+_Described: TypeAlias = tuple[Object, Callable[[Object], object]]
+"""A tool as a model is sent it, and what calls it with its arguments."""
 
 
 class Toolbox:
@@ -29,10 +33,10 @@ class Toolbox:
         MissingExtraError: pydantic is not installed.
     """
 
-    def __init__(self, tools: Iterable[AnyTool], execute: Callable[[str, Object], object] | None = None) -> None:
+    def __init__(self, tools: Iterable[AnyTool], execute: Execute | None = None) -> None:
         if find_spec("pydantic") is None:
             raise MissingExtraError("an agent's tools need pydantic: pip install 'hepm[llm]'.")
-        self.specs: list[Object] = []
+        self.specs: Objects = []
         self._calls: dict[str, Callable[[Object], object]] = {}
         for tool in tools:
             spec, call = _of_function(tool) if callable(tool) else _of_spec(tool, execute)
@@ -66,7 +70,7 @@ class Toolbox:
         return given, result, False
 
 
-def _of_function(function: Callable[..., object]) -> tuple[Object, Callable[[Object], object]]:
+def _of_function(function: Callable[..., object]) -> _Described:
     from pydantic import TypeAdapter, validate_call
     from pydantic.errors import PydanticUserError
 
@@ -100,9 +104,7 @@ def _untitled() -> Any:
     return Untitled
 
 
-def _of_spec(
-    spec: Mapping[str, Any], execute: Callable[[str, Object], object] | None
-) -> tuple[Object, Callable[[Object], object]]:
+def _of_spec(spec: Mapping[str, Any], execute: Execute | None) -> _Described:
     name = object_in(spec.get("function")).get("name")
     if not isinstance(name, str) or not name:
         raise InputError(f"{str(dict(spec))[:80]} is no tool: write {{'type': 'function', 'function': {{'name': …}}}}")

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hepm.agents.guard import access_of, namespace_of
-from hepm.agents.live_run import MCP_DOOR, OTLP_DOOR
+from hepm.agents.live_run import MCP_DOOR, OTLP_DOOR, Key
 from hepm.agents.recordable import recordable
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import read_object
@@ -40,11 +40,8 @@ _log = logging.getLogger("hepm")
 
 REST_S: Final = 60.0
 """Seconds after which a trace that has its root, and belongs to no conversation, is stored."""
-_WITHOUT_RUN: Final = 1_000
-"""Traces without a call of an agent that are kept: their agents' spans may still come."""
 _JSON: Final = "application/json"
 _PROTOBUF: Final = "application/x-protobuf"
-_ORIGIN: Final = RunOrigin("otlp")
 
 
 class Traces:
@@ -57,10 +54,10 @@ class Traces:
     def __init__(self, runs: LiveRuns, *, max_body: int) -> None:
         self._runs = runs
         self._max_body = max_body
-        self._conversations: OrderedDict[tuple[str, str], Spans] = OrderedDict()
-        self._of_trace: dict[tuple[str, str], str] = {}
+        self._conversations = OrderedDict[Key, Spans]()
+        self._of_trace: dict[Key, str] = {}
         # The spans of the runs that a crash or a restart left, by namespace.
-        self._before: set[tuple[str, str]] = set()
+        self._before = set[Key]()
         self._lock = Lock()
         for kept in runs.memory.sessions.under_way(set()):
             for part in kept.parts:
@@ -74,7 +71,8 @@ class Traces:
             raise HTTPException(415, f"the content type is {kind[:40]!r}: send {_PROTOBUF} or {_JSON}")
         if not access_of(request).write:
             raise HTTPException(403, "this token may not write")
-        encoding, body = request.headers.get("content-encoding", ""), await request.body()
+        encoding = request.headers.get("content-encoding", "")
+        body = await request.body()
 
         def take() -> list[str]:
             export = _decoded(_inflated(body, encoding, self._max_body), kind)
@@ -144,15 +142,22 @@ class Traces:
         has_run = False
         spans = self._conversations[namespace, id]
         # The run of the conversation itself comes last: once it names its spans, all they belong to is on disk.
-        for item in sorted(spans.runs(_ORIGIN), key=lambda item: getattr(item, "id", "") == id):
+        for item in sorted(spans.runs(RunOrigin("otlp")), key=lambda item: getattr(item, "id", "") == id):
             if not isinstance(item, Trajectory):
                 _log.debug("a trace is not recorded: %s", item.reason)
                 continue
             has_run = True
             if self._is_over(item, namespace):
                 continue
-            about: Object = {"user": item.user, "environment": item.environment, "model": item.model}
-            run = self._runs.named(item.id, namespace=namespace, door=OTLP_DOOR, tools=item.tools or None, **about)
+            run = self._runs.named(
+                item.id,
+                namespace=namespace,
+                door=OTLP_DOOR,
+                tools=item.tools or None,
+                user=item.user,
+                environment=item.environment,
+                model=item.model,
+            )
             if run.door not in (OTLP_DOOR, MCP_DOOR):
                 raise ConflictError(
                     f"the session {item.id!r} is recorded by {run.door!r}: its spans would count its calls twice"
@@ -196,7 +201,8 @@ class Traces:
 
     def _forget_rest(self) -> None:
         """Drop the spans of runs that are stored, and the oldest of traces without a run."""
-        while len(self._conversations) > len(self._runs) + _WITHOUT_RUN:
+        # A thousand without a run are kept: their agents' spans may still come.
+        while len(self._conversations) > len(self._runs) + 1_000:
             for namespace, id in self._conversations:
                 if self._runs.find(id, namespace=namespace) is None:
                     break

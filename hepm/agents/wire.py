@@ -19,7 +19,7 @@ from hepm.ingest.formats.codex import is_context
 from hepm.ingest.formats.parts import item_messages, spread
 from hepm.ingest.records import MAX_NAME
 from hepm.text import disarmed
-from hepm.types import BLOCK_END, BLOCK_START, HINTS, Object
+from hepm.types import BLOCK_END, BLOCK_START, HINTS, Object, Objects
 
 Placement: TypeAlias = Literal["auto", "behind", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses", "messages", "gemini"]
@@ -37,7 +37,6 @@ _MESSAGES: Final[dict[Api, str]] = {
     "messages": "messages",
     "gemini": "contents",
 }
-_IDS: Final = ("session_id", "thread_id", "conversation_id")
 _TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
 """Items of the Responses API that the model does not write, and where their text is."""
 _READ: Final = frozenset({"content", "parts", "output", "outputs", "result", "results"})
@@ -50,13 +49,8 @@ _VENDORS: Final[dict[Vendor, str]] = {
 }
 _ATTRIBUTION: Final = "x-anthropic-billing-header:"
 """How the block of Claude Code's system prompt begins that may differ in each request, and that caches leave out."""
-_SCHEMAS: Final = frozenset({"input_schema", "parametersJsonSchema", "parameters_json_schema"})
-"""Where tools of Anthropic and of Gemini say what they take."""
-_RESULT_KEYS: Final = frozenset({"functionResponse", "function_response"})
 # What JSON was read from holds no circles; to look for them takes an eighth of the time.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False)
-_UNMARKED: Final = frozenset({"thinking", "redacted_thinking"})
-"""Blocks that take no `cache_control`."""
 
 
 def api_of(path: str) -> Api | None:
@@ -141,7 +135,7 @@ def write_body(body: Object) -> bytes:
         raise InputError(f"the body cannot be written again: {type(error).__name__}") from error
 
 
-def messages_of(api: Api, body: Object) -> list[Object]:
+def messages_of(api: Api, body: Object) -> Objects:
     """The conversation in a request, as chat messages, without what Codex and Claude Code say of the machine."""
     if api == "chat":
         return objects(body.get("messages"))
@@ -158,7 +152,7 @@ def messages_of(api: Api, body: Object) -> list[Object]:
         said = list(map(_without_reminders, said))
     else:
         system = objects(object_in(body.get(_instruction(body))).get("parts"))
-    messages: list[Object] = []
+    messages: Objects = []
     if system:
         messages.append({"role": "system", "content": system})
     for message in said:
@@ -175,7 +169,7 @@ def _without_reminders(message: Object) -> Object:
     """A message, of a user without what Claude Code wrote in the user's name and behind results."""
     if message.get("role") != "user":
         return message
-    blocks: list[Object] = []
+    blocks: Objects = []
     for block in _blocks(message.get("content")) or []:
         content = block.get("content")
         if block.get("type") == "text":
@@ -187,7 +181,7 @@ def _without_reminders(message: Object) -> Object:
     return {**message, "content": blocks}
 
 
-def _blocks(content: Any) -> list[Object] | None:
+def _blocks(content: Any) -> Objects | None:
     """A content of Anthropic's form as blocks; None if no endpoint takes it."""
     if isinstance(content, str | None):
         return [{"type": "text", "text": content}] if content else []
@@ -195,7 +189,7 @@ def _blocks(content: Any) -> list[Object] | None:
     return blocks if blocks == content else None
 
 
-def items_of(body: Object) -> list[Object]:
+def items_of(body: Object) -> Objects:
     """The items of a request to the Responses API, which takes a text alone, too."""
     given = body.get("input")
     if isinstance(given, str):
@@ -218,7 +212,8 @@ def continued(body: Object) -> str:
 
 def session_id_of(body: Object) -> str:
     """The session as the client names it in a request's body; "" if it does not."""
-    return _first_text(*map(object_in(body.get("metadata")).get, _IDS))
+    ids = ("session_id", "thread_id", "conversation_id")
+    return _first_text(*map(object_in(body.get("metadata")).get, ids))
 
 
 def group_of(body: Object) -> str:
@@ -245,27 +240,23 @@ def _anthropic_ids(body: Object) -> tuple[str, str]:
     return user, session
 
 
-def tools_of(body: Object) -> list[Object]:
-    """The tools of a request that have a name, as Chat Completions write them.
+def tools_of(body: Object) -> Objects:
+    """The tools of a request that have a name.
 
     Codex sends some as an item of its input (`additional_tools`), and groups them in namespaces.
     """
-    # Each is {"type": "function", "function": {"name": …}} in chat, {"type": "function", "name": …} in responses.
     given = objects(body.get("tools"))
     for item in objects(body.get("input")):
         if item.get("type") == "additional_tools":
             given += objects(item.get("tools"))
-    tools: list[Object] = []
+    tools: Objects = []
     for tool in given:  # which grows by the groups in it
         if tool.get("type") == "namespace":  # {"type": "namespace", "name": "mcp__github", "tools": [...]}
             given += objects(tool.get("tools"))
             continue
         given += objects(tool.get("functionDeclarations") or tool.get("function_declarations"))  # Gemini's
-        inner = dict(inner_of(tool) or tool)
-        for key in _SCHEMAS & inner.keys():
-            inner["parameters"] = inner.pop(key)
-        if 0 < len(text_of(inner.get("name"))) <= MAX_NAME:
-            tools.append({"type": "function", "function": inner})
+        if 0 < len(name_of(tool)) <= MAX_NAME:
+            tools.append(tool)
     return tools
 
 
@@ -369,7 +360,7 @@ def _responses_with_hint(body: Object, front: list[str], present: str, placement
     return True
 
 
-def _add_present(items: list[Object], place: int, present: str, placement: Placement, kind: str) -> None:
+def _add_present(items: Objects, place: int, present: str, placement: Placement, kind: str) -> None:
     """Add a hint to the messages, or the items, of OpenAI's APIs: behind them, or at the end of the one at a place."""
     if placement == "message":
         items.append({"role": "developer", "content": present})
@@ -386,7 +377,6 @@ def _add_present(items: list[Object], place: int, present: str, placement: Place
 
 def _anthropic_with_hint(body: Object, front: list[str], present: str, placement: Placement) -> bool:
     """All that the client marked for the cache stays as it is, and where it is: what is added comes behind it."""
-    del placement
     system = _blocks(body.get("system"))
     messages = objects(body.get("messages"))
     place = _last_given(messages)
@@ -399,7 +389,8 @@ def _anthropic_with_hint(body: Object, front: list[str], present: str, placement
         if is_object(body.get("cache_control")) and place == len(messages) - 1 and said:
             # It means the last block. The hint is that now, and the next request does not have it there.
             mark = body.pop("cache_control")
-            if said[-1].get("type") not in _UNMARKED and "cache_control" not in said[-1]:
+            unmarked = ("thinking", "redacted_thinking")  # blocks that take no `cache_control`
+            if said[-1].get("type") not in unmarked and "cache_control" not in said[-1]:
                 said[-1] = {**said[-1], "cache_control": mark}
         block = {"type": "text", "text": tagged(present)}
         messages[place] = {**messages[place], "content": [*said, block]}
@@ -409,7 +400,6 @@ def _anthropic_with_hint(body: Object, front: list[str], present: str, placement
 
 def _gemini_with_hint(body: Object, front: list[str], present: str, placement: Placement) -> bool:
     """Behind results it is a content of its own: Gemini takes as many parts with them as there were calls."""
-    del placement
     key = _instruction(body)
     system = body.get(key, {})
     contents = objects(body.get("contents"))
@@ -421,7 +411,7 @@ def _gemini_with_hint(body: Object, front: list[str], present: str, placement: P
         body[key] = {**system, "parts": [*objects(system.get("parts")), *[{"text": text} for text in front]]}
     if present and last.get("role") != "model":
         part = {"text": tagged(present)}
-        if any(not _RESULT_KEYS.isdisjoint(one) for one in parts):
+        if any("functionResponse" in one or "function_response" in one for one in parts):
             contents.append({"role": "user", "parts": [part]})
         else:
             contents[-1] = {**last, "parts": [*parts, part]}
@@ -470,7 +460,7 @@ def _last_given(messages: Sequence[Object]) -> int:
     return -1
 
 
-def _append(messages: list[Object], place: int, text: str, key: str, kind: str) -> None:
+def _append(messages: Objects, place: int, text: str, key: str, kind: str) -> None:
     """Add a text to what a message has under a key, in a copy of it; in a new user message if it can take none."""
     message = messages[place] if place >= 0 else {}
     if place < 0 or not isinstance(message.get(key), str | list | None):
@@ -488,7 +478,7 @@ def appended(content: object, text: str, *, kind: str = "text") -> Any:
     return f"{content}\n\n{text}"
 
 
-def objects(value: Any) -> list[Object]:
+def objects(value: Any) -> Objects:
     """The JSON objects in a list; [] for anything else."""
     if not is_list(value):
         return []

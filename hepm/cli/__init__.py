@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hepm.errors import HepmError
@@ -122,5 +122,5 @@ def _misuse(error: click.UsageError) -> str:
 
 
 def _complain(text: str) -> None:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         print(text, file=sys.stderr)

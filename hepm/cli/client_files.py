@@ -18,8 +18,8 @@ from hepm.types import DEFAULT_NAMESPACE, Object
 T = TypeVar("T")
 
 TOKEN_HEADER: Final = "X-Hepm-Token"
-_BEGIN, _END = "# >>> hepm init >>>", "# <<< hepm init <<<"
-_BLOCK: Final = re.compile(rf"^{_BEGIN}\n.*?^{_END}\n", re.MULTILINE | re.DOTALL)
+_BEGIN = "# >>> hepm init >>>"
+_END = "# <<< hepm init <<<"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class ServerEntry:
     """How an agent reaches `hepm serve`; `token_env` is the environment variable with its token."""
 
     address: str
-    namespace: str = DEFAULT_NAMESPACE
-    token_env: str | None = None
+    namespace: str
+    token_env: str | None
 
     def url(self, path: str) -> str:
         """The address of a path in the namespace."""
@@ -57,37 +57,38 @@ class ClientFile:
         Raises:
             InputError: the file cannot be read or written, or is no such file. It is unchanged.
         """
+        path = self.path
         before = ""
         try:
-            if self.path.exists():
-                before = self.path.read_bytes().decode()
+            if path.exists():
+                before = path.read_bytes().decode()
             after = self.change(before.replace("\r\n", "\n"), not remove)
         # Nothing is written yet: the file is unchanged whatever went wrong.
         except OSError as error:
-            raise InputError(f"{self.path} cannot be read: {error.strerror}") from error
+            raise InputError(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{self.path} is left as it is: {error}. Correct it, or edit it yourself.") from error
+            raise InputError(f"{path} is left as it is: {error}. Correct it, or edit it yourself.") from error
         # A file with line ends of Windows keeps them.
         if "\r\n" in before:
             after = after.replace("\n", "\r\n")
         if after == before:
             if remove:
-                return f"{self.path} has no lines of hepm"
-            return f"{self.path} has these lines already"
+                return f"{path} has no lines of hepm"
+            return f"{path} has these lines already"
         if not after.strip():
-            self.path.unlink()
-            return f"removed {self.path}, which had no other lines"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(self.path, "the settings") as place:
+            path.unlink()
+            return f"removed {path}, which had no other lines"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path, "the settings") as place:
             place.write_bytes(after.encode())
             # The new file takes the place of the old one, and gets its permissions.
-            if self.path.exists():
-                place.chmod(self.path.stat().st_mode & 0o777)
+            if path.exists():
+                place.chmod(path.stat().st_mode & 0o777)
             elif self.is_program:
                 place.chmod(0o755)
         if remove:
-            return f"removed hepm's lines from {self.path}"
-        return f"wrote {self.path}"
+            return f"removed hepm's lines from {path}"
+        return f"wrote {path}"
 
 
 def hooks_file(path: Path, hooks: Mapping[str, Object], others: Object, is_ours: Callable[[str], bool]) -> ClientFile:
@@ -109,7 +110,7 @@ def hooks_file(path: Path, hooks: Mapping[str, Object], others: Object, is_ours:
         """Add hepm's hooks to settings, or take them out."""
         if adding:
             settings.update(others)
-        events = _member(settings, "hooks", dict[str, Any]())
+        events = _member(settings, "hooks", Object())
         for event in list(events):
             events[event] = [hook for hook in _member(events, event, list[Any]()) if not all_ours(hook)]
             if not events[event]:
@@ -127,7 +128,7 @@ def servers_file(path: Path, key: str, entry: Object) -> ClientFile:
     """A file of JSON that has MCP servers by name under a key, with hepm among them."""
 
     def change(settings: Object, adding: bool) -> None:
-        servers = _member(settings, key, dict[str, Any]())
+        servers = _member(settings, key, Object())
         servers.pop("hepm", None)
         if adding:
             servers["hepm"] = entry
@@ -205,7 +206,7 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         """The text with hepm's tables, or without them."""
         # Fails if the text is no TOML, and below if it has a table of our name that is not ours.
         tomllib.loads(text)
-        text = _BLOCK.sub("", text)
+        text = re.sub(rf"(?ms)^{_BEGIN}\n.*?^{_END}\n", "", text)
         if not adding:
             return text
         if "model_provider" in tomllib.loads(text):
@@ -213,7 +214,8 @@ def codex_config(path: Path, server: ServerEntry, *, mcp: bool) -> ClientFile:
         if text and not text.endswith("\n"):
             text += "\n"
         # A key of the file itself stands before the first table.
-        head, tail = [_BEGIN, 'model_provider = "hepm"', _END, text], [_BEGIN, *tables, _END, ""]
+        head = [_BEGIN, 'model_provider = "hepm"', _END, text]
+        tail = [_BEGIN, *tables, _END, ""]
         text = "\n".join(head) + "\n".join(tail)
         tomllib.loads(text)
         return text

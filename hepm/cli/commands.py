@@ -15,7 +15,9 @@ from click.core import ParameterSource
 
 from hepm.cli.config import read_config, setting_at
 
-Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+Callback: TypeAlias = Callable[..., Any]
+"""The function of a command."""
+Decorator: TypeAlias = Callable[[Callback], Callback]
 Several: TypeAlias = tuple[str, ...]
 """The values of an argument or a repeatable option."""
 
@@ -88,9 +90,8 @@ def argument(name: str, help: str, **settings: Any) -> Decorator:
     return click.argument(name, help=help, **settings)
 
 
-def command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command of a function, whose docstring is its help."""
-    return click.command(name)
+command = click.command
+"""A command of a function, whose docstring is its help."""
 
 
 def group(name: str, help: str) -> click.Group:
@@ -105,14 +106,14 @@ def options_as(name: str, kind: type[Any], *options: Decorator) -> Decorator:
     """
     names = [field.name for field in fields(kind)]
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callback) -> Callback:
         @wraps(function)
         def call(**values: Any) -> Any:
             # `function` may itself gather the values of other options: the rest is passed on.
             values[name] = kind(**{option: values.pop(option) for option in names})
             return function(**values)
 
-        decorated: Callable[..., Any] = call
+        decorated: Callback = call
         # The last decorator that is applied comes first in the help.
         for option in reversed(options):
             decorated = option(decorated)

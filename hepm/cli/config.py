@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -115,10 +116,7 @@ class ConfigFile:
 
     def value(self, key: str) -> Any:
         """The value of a dotted key, such as `serve.port`; None if it has none."""
-        value: Any = self
-        for name in key.split("."):
-            value = getattr(value, name)
-        return value
+        return attrgetter(key)(self)
 
 
 TABLES: Final = {
@@ -210,9 +208,11 @@ def _checked(content: Mapping[str, Any], table: type, path: Path, prefix: str = 
     for name, value in content.items():
         key = prefix + name
         if name not in settings:
-            where, keys = "it", [*settings, *TABLES]
+            where = "it"
+            keys = [*settings, *TABLES]
             if prefix:
-                where, keys = f"[{prefix.rstrip('.')}]", [*settings]
+                where = f"[{prefix.rstrip('.')}]"
+                keys = [*settings]
             raise InputError(f"{path}: there is no key {key!r}; {where} may have {', '.join(keys)}.")
         try:
             checked[name] = settings[name].read(value)

@@ -16,8 +16,6 @@ from hepm.types import DEFAULT_NAMESPACE
 if TYPE_CHECKING:
     from hepm.memory import Memory
 
-_FORKS = 3  # that are shown of the report
-_RUNS = 300  # to learn from
 _DESK = 1  # the first desk where each kind of answer occurs; its gain is a little above the mean over desks
 
 
@@ -44,7 +42,7 @@ def _show_desk(memory: Memory) -> None:
     from hepm.lab.desks.service_desk import hints_from, make_desk
 
     desk = make_desk(_DESK, fields=True)
-    report = memory.ingest([desk.record(episode, *desk.run(episode)) for episode in desk.training(_RUNS)])
+    report = memory.ingest([desk.record(episode, *desk.run(episode)) for episode in desk.training(300)])
     # Else the answers that follow might not count the latest runs yet.
     memory.refresh()
     totals = memory.totals()
@@ -74,7 +72,7 @@ def _show_report(memory: Memory) -> None:
     report = memory.report()
     _print("\n2. Where it goes wrong, and what worked there (`hepm report`):", bold=True)
     _print(f"  {report.sentence}")
-    for fork in report.forks[:_FORKS]:
+    for fork in report.forks[:3]:
         _print(f"\n  {fork.sentence}", colour="red")
     _print("\n  What to tell the agent (`hepm report --write AGENTS.md`):")
     for line in report.advice:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.commands import Several, argument, command, flag, option
 from hepm.cli.config import read_config
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from hepm.ingest.pipeline import IngestReport
     from hepm.ingest.prepare import IngestOptions
 
-_PREPARED_FROM: Final = 2_500
-"""Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""
 _SHOWN_REJECTIONS: Final = 10
 _WITHOUT_OUTCOMES: Final = frozenset({"claude-code", "codex"})  # formats of transcripts that have none
 
@@ -99,7 +97,7 @@ def ingest(
         named = " or ".join(map(repr, keys))
         remark(f"hepm: no outcome was found under {named} in any run; ingest again with the right key")
     if unmatched or not report.read:
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 def store_runs(
@@ -129,7 +127,8 @@ def store_runs(
             )
             if report.lessons:
                 remark_pending(memory, place.namespace)
-            if report.stored >= _PREPARED_FROM:
+            # After many runs it computes what suggestions need, which takes seconds, for the processes that come.
+            if report.stored >= 2_500:
                 memory.prepare(namespace=place.namespace)
         except KeyboardInterrupt:
             # Ctrl-C may have ended the reader of stderr, too, and the store may not answer.

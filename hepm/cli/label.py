@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
 
 _SHOWN_LINES: Final = 24
-JUDGE: Final = "judge"
-_KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the return key
 _WORDS: Final = {True: "success", False: "failure", None: "unlabelled"}
 
 
@@ -106,17 +104,16 @@ def _by(memory: Memory, choice: ModelChoice, by: str, namespace: str, *, dry_run
     """Label by a model, or by rules."""
     # One after the other: a store may hold a million runs. Runs whose label was removed are left to people.
     runs = memory.labels.unlabelled(namespace=namespace, removed=False)
-    if by == JUDGE:
+    if by == "judge":
         from hepm.experience.judge import OutcomeJudge
 
         client = choice.client(memory, namespace, "run")
         if client is None:
             raise click.UsageError("--by judge needs a model: give --model, or set HEPM_LLM_MODEL.")
-        judge = OutcomeJudge(client)
         if dry_run:
             print(f"{count_of(sum(1 for _ in runs), 'run')} would be looked at")
             return
-        _store(memory, judge.verdicts(runs), namespace, dry_run=False)
+        _store(memory, OutcomeJudge(client).verdicts(runs), namespace, dry_run=False)
         return
     from hepm.ingest.outcome import check_rules, verdict_of
 
@@ -166,7 +163,7 @@ def _by_hand(memory: Memory, runs: Iterable[Trajectory], namespace: str) -> None
     keys = click.Choice(["y", "n", "s", "q"], case_sensitive=False)
     for run in runs:
         print("\n".join(_card(run)))
-        key = click.prompt(_KEYS, type=keys, show_choices=False)
+        key = click.prompt("y: it succeeded, n: it failed, s: skip, q: quit", type=keys, show_choices=False)
         if key == "q":
             break
         if key != "s":

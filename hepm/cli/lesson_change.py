@@ -80,9 +80,11 @@ def retire(memory: Memory, namespace: str, lessons: Several, undo: bool, yes: bo
     refuse(users and undo, "", f"{' and '.join(users)}: deleted notes of users do not come back.")
     if users and not yes:
         confirm(f"delete all notes on {' and '.join(users)}, with every version?")
-    change, done = memory.lessons.retire, "retired"
+    change = memory.lessons.retire
+    done = "retired"
     if undo:
-        change, done = memory.lessons.revive, "found again"
+        change = memory.lessons.revive
+        done = "found again"
     for row in named:
         if row.kind == "notes":
             deleted = memory.preferences.forget(row.user, namespace=namespace)

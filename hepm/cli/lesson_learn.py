@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, get_args
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.commands import command, option
 from hepm.cli.lesson_list import LessonKind, remark_pending
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from hepm.llm import Client
     from hepm.memory import Memory
 
-_BY_MODEL: Final[tuple[LessonKind, ...]] = ("experience", "principle")
-_BY_COUNTING: Final[tuple[LessonKind, ...]] = ("principle",)
 _SHOWN_FAILURES: Final = 10
 
 
@@ -44,8 +42,10 @@ def distill(memory: Memory, namespace: str, choice: ModelChoice, kinds: tuple[Le
     """
     reports: dict[LessonKind, DistillReport] = {}
     client = choice.client(memory, namespace, "run")
+    if not kinds:
+        kinds = ("principle",) if client is None else ("experience", "principle")
     # One kind after the other: a budget that is spent on the first leaves none for the next.
-    for kind in dict.fromkeys(kinds or (_BY_COUNTING if client is None else _BY_MODEL)):
+    for kind in dict.fromkeys(kinds):
         of_kind = client
         if kind == "note" and client is not None:
             # Answers about users are kept, and forgotten, with their notes.
@@ -60,7 +60,7 @@ def distill(memory: Memory, namespace: str, choice: ModelChoice, kinds: tuple[Le
             _print_report(kind, report)
     # Some failures among many are reported; only failures alone are a failure of the command.
     if any(report.failed and not report.new + report.merged for report in reports.values()):
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 def _distill(memory: Memory, kind: LessonKind, client: Client | None, namespace: str) -> DistillReport:

@@ -13,7 +13,7 @@ import click
 from hepm.cli.commands import argument, command, flag, option
 from hepm.cli.options import json_option, print_json, remark, tell, with_memory
 from hepm.text import count_of
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 if TYPE_CHECKING:
     from hepm.experience.lessons import ListedLesson
@@ -50,7 +50,7 @@ def list_(
     Example: `hepm lesson list --kind experience`
     """
     total = 0
-    documents: list[Object] = []
+    documents: Objects = []
     for each in kind or _STORED_AS:
         stored = memory.lessons.list(_STORED_AS[each], namespace=namespace, retired=True)
         # Pending ones are not shown, but not retired either.
@@ -95,7 +95,8 @@ def _rows(kind: LessonKind, lessons: Iterable[StoredLesson]) -> list[tuple[str, 
 
 def _line(listed: ListedLesson) -> str:
     """`p-1f3a  guiding, 4 runs, score 0.75 (in 2 of 2 uses): Call get_order first.`"""
-    row, uses = listed.stored.row, listed.stored.uses
+    row = listed.stored.row
+    uses = listed.stored.uses
     used = "not shown yet"
     if uses.uses:
         used = f"in {uses.successes} of {count_of(uses.uses, 'use')}"
@@ -169,8 +170,11 @@ def lesson_json(stored: StoredLesson) -> Object:
     turns = [own.pop("first_turn"), own.pop("last_turn")]
     if row.kind == "principle":
         own = {"text": row.text, "principle": own.pop("kind"), "triples": list(row.triples), **own}
-    document = {"kind": row.kind, "id": row.id, **own, "turns": turns if any(turns) else []}
-    document |= {
+    document = {
+        "kind": row.kind,
+        "id": row.id,
+        **own,
+        "turns": turns if any(turns) else [],
         "tools": row.tools,
         "sources": [source._asdict() for source in row.sources],
         "parents": [parent._asdict() for parent in row.parents],

@@ -70,8 +70,7 @@ def _approve_supported(memory: Memory, waiting: list[StoredLesson], namespace: s
     from hepm.graph.lessons.transaction import LessonChange
     from hepm.report.check import confirmed
 
-    fewest, evidence = read_config().lessons.supported, memory.evidence(namespace)
-    restated = confirmed(waiting, evidence, fewest)
+    restated = confirmed(waiting, memory.evidence(namespace), read_config().lessons.supported)
     put = [principle.row() for principle in restated.values()]
     # Its words come from no other store, but its runs may be gone.
     change = LessonChange(put=put, retire=dict.fromkeys(restated, "superseded"), imported=True)

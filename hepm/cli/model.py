@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from hepm.cli.commands import flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.cli.options import names_in, refuse, remark
+from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.experience.lesson_bank import Subject
@@ -27,10 +28,6 @@ budget_option = option(
     "--budget", "Most to spend: calls, tokens or usd (needs prices), such as '100 calls' or '2 usd, 500 calls'."
 )
 dry_run_option = flag("--dry-run", "Print what would be done and asked; change nothing.")
-
-
-# "2 usd", "50000tokens"
-_LIMIT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(calls?|tokens?|usd)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +69,18 @@ class ModelChoice:
             "--budget",
             "a budget in usd needs the prices of a million tokens: set prices under [model] in hepm.toml",
         )
-        from hepm.llm import Budget
+        from hepm.llm import Budget, Prices
 
         whole = {f"{unit}s": int(limit) for unit, limit in limits.items() if unit != "usd"}
-        return Budget(**whole, cost_usd=limits.get("usd")), _parse_prices(prices)
+        budget = Budget(**whole, cost_usd=limits.get("usd"))
+        if prices is None:
+            return budget, None
+        try:
+            # Input, output and, if it is cheaper, cached input: dollars for a million tokens.
+            return budget, Prices(*(float(part) for part in prices.split(",")))
+        except (TypeError, ValueError) as error:
+            wrong = f"the prices {prices!r} are not two or three numbers, such as 0.15,0.6"
+            raise click.UsageError(f"{wrong}.") from error
 
 
 model_options = options_as("choice", ModelChoice, model_option, budget_option)
@@ -85,7 +90,8 @@ def _parse_budget(text: str) -> dict[str, float]:
     """The limits of `--budget` by their unit."""
     limits: dict[str, float] = {}
     for part in filter(None, names_in(text.lower())):
-        limit = _LIMIT.fullmatch(part)
+        # "2 usd", "50000tokens"
+        limit = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(calls?|tokens?|usd)", part)
         if limit is None:
             raise click.BadParameter(
                 f"{part!r} is no limit: write '100 calls', '50000 tokens' or '2 usd'", param_hint="--budget"
@@ -95,25 +101,17 @@ def _parse_budget(text: str) -> dict[str, float]:
     return limits
 
 
-def _parse_prices(text: str | None) -> Prices | None:
-    """The prices of a million tokens."""
-    if text is None:
-        return None
-    from hepm.llm import Prices
-
-    try:
-        # Input, output and, if it is cheaper, cached input: dollars for a million tokens.
-        return Prices(*(float(part) for part in text.split(",")))
-    except (TypeError, ValueError) as error:
-        wrong = f"the prices {text!r} are not two or three numbers, such as 0.15,0.6"
-        raise click.UsageError(f"{wrong}.") from error
-
-
-def cost_of(client: Client | None) -> dict[str, object] | None:
+def cost_of(client: Client | None) -> Object | None:
     """The usage as JSON; None if no model was used."""
     if client is None:
         return None
     # Of this command; `paid_before` counts the answers that were read from the ledger.
-    used, names = client.budget.used, ("calls", "input_tokens", "output_tokens", "cost_usd")
-    counts = {name: getattr(used, name) for name in names}
-    return {"model": client.endpoint.model, **counts, "paid_before": client.budget.paid_before}
+    used = client.budget.used
+    return {
+        "model": client.endpoint.model,
+        "calls": used.calls,
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "cost_usd": used.cost_usd,
+        "paid_before": client.budget.paid_before,
+    }

@@ -7,12 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.commands import PATH, group, option
 from hepm.cli.options import Bar, json_option, print_json, remark, tell
 from hepm.errors import LocalServerError
-from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status
@@ -64,9 +63,7 @@ def status(folder: Path, as_json: bool) -> None:
     """
     server_status = _server(folder).status()
     if as_json:
-        document: Object = {}
-        for name, value in asdict(server_status).items():
-            document[name] = str(value) if isinstance(value, Path) else value
+        document = asdict(server_status)
         document["ports"] = {"bolt": document.pop("bolt_port"), "http": document.pop("http_port")}
         print_json(document)
     else:
@@ -74,7 +71,7 @@ def status(folder: Path, as_json: bool) -> None:
         if not server_status.running:
             print(f"Start it: {_command('start', folder)}")
     if not server_status.running:
-        raise click.exceptions.Exit(3)
+        raise Exit(3)
 
 
 @app.command("env")

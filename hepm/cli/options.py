@@ -15,24 +15,22 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import click
 
-from hepm.cli.commands import Several, flag, option, options_as
+from hepm.cli.commands import Callback, Several, flag, option, options_as
 from hepm.cli.config import read_config
 from hepm.errors import InputError, StoreError
 from hepm.graph.open_store import DEFAULT_STORE, embedded_file, is_address
 from hepm.text import count_of, on_one_line
-from hepm.types import DEFAULT_NAMESPACE, Object
+from hepm.types import DEFAULT_NAMESPACE, Object, Objects
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress
 
-    from hepm.graph.store import Store
     from hepm.ingest.records import Rejection
     from hepm.memory import Memory
 
 
 FROM_COMMAND: Final = "from the command line"
-_LINES_A_COUNT: Final = 100  # lines that are written between two counts of a bar
 
 store_option = option(
     "--store -s",
@@ -134,9 +132,7 @@ def sole_namespace(namespaces: Sequence[str]) -> str:
     return DEFAULT_NAMESPACE
 
 
-def known_namespace(
-    memory: Memory | Store, namespace: str, store: str, *, also: Callable[[], Container[str]] = tuple
-) -> str:
+def known_namespace(memory: Memory, namespace: str, store: str, *, also: Callable[[], Container[str]] = tuple) -> str:
     """The namespace, if something is stored in it; else it is likely misspelt. "" for the store's only one.
 
     `also` returns names that are known though nothing is stored.
@@ -154,7 +150,7 @@ def known_namespace(
     return namespace
 
 
-def with_memory(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_memory(function: Callback) -> Callback:
     """A command that gets the `memory` that --store names, open, and the `namespace` to read."""
 
     @wraps(function)
@@ -165,7 +161,7 @@ def with_memory(function: Callable[..., Any]) -> Callable[..., Any]:
     return place_options(call)
 
 
-def with_namespaces(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_namespaces(function: Callback) -> Callback:
     """A command that gets the `memory` of a `store`, open, and all its `namespaces`, or the one that is named."""
 
     @wraps(function)
@@ -207,9 +203,11 @@ def remark_unusable(rejected: Sequence[Rejection]) -> None:
 
 def read_text(path: Path | str) -> str:
     """The text of a file, or of standard input for -."""
-    name, content = str(path), b""
+    name = str(path)
+    content = b""
     if name == "-":
-        name, content = "standard input", sys.stdin.buffer.read()
+        name = "standard input"
+        content = sys.stdin.buffer.read()
     else:
         content = Path(path).read_bytes()
     try:
@@ -218,7 +216,7 @@ def read_text(path: Path | str) -> str:
         raise InputError(f"{name} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8.") from error
 
 
-def read_messages_file(path: Path) -> list[Object]:
+def read_messages_file(path: Path) -> Objects:
     """OpenAI chat messages: a JSON list, or an object that holds one as "messages"."""
     from hepm.ingest.records import without_surrogates
 
@@ -230,7 +228,7 @@ def read_messages_file(path: Path) -> list[Object]:
         messages = cast(Object, messages).get("messages")
     if not isinstance(messages, list) or not all(isinstance(one, dict) and "role" in one for one in messages):  # pyright: ignore[reportUnknownVariableType]
         raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
-    return cast("list[Object]", messages)
+    return cast("Objects", messages)
 
 
 def refuse(wrong: object, named: str, message: str) -> None:
@@ -275,7 +273,7 @@ def remark(text: str) -> None:
 
 def print_json(value: object) -> None:
     """Print one line of JSON, in ASCII."""
-    print(json.dumps(value))
+    print(json.dumps(value, default=str))
 
 
 def raw(text: str) -> str:
@@ -315,7 +313,7 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
         for line in lines:
             stream.write(f"{line}\n".encode("utf-8", "backslashreplace"))
             count += 1
-            if not count % _LINES_A_COUNT:
+            if not count % 100:
                 bar.show(count)
     return count
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import click
 
@@ -16,6 +16,7 @@ from hepm.cli.model import ModelChoice, dry_run_option, model_options
 from hepm.cli.options import json_option, pairs, print_json, refuse, remark, tell
 from hepm.errors import InputError
 from hepm.text import count_of
+from hepm.types import Objects
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from hepm.types import Object
 
 FOLDER: Final = Path("hepm-papers")
+_Names: TypeAlias = dict[str, list[str]]
 
 
 @command("papers")
@@ -86,14 +88,14 @@ def papers(choice: ModelChoice, paper: str | None, as_json: bool, **options: Any
         raise click.exceptions.Exit(1)
 
 
-def _playable(paper: Paper, tables: Sequence[PaperTable], sources: Mapping[str, str]) -> dict[str, list[str]]:
+def _playable(paper: Paper, tables: Sequence[PaperTable], sources: Mapping[str, str]) -> _Names:
     """The benches that tables need, with their rows; those whose source is not given are left out."""
     known = sorted({about["source"] for about in paper.benches.values() if "source" in about})
     for name in sources:
         there_are = ", ".join(known) or "it has none"
         refuse(name not in known, "--source", f"{name!r} is no source of this paper: {there_are}")
-    playable: dict[str, list[str]] = {}
-    missing: dict[str, list[str]] = {}
+    playable: _Names = {}
+    missing: _Names = {}
     for name, rows in paper.arms_of(tables).items():
         lacking = paper.lacking(name, sources)
         if lacking:
@@ -126,8 +128,12 @@ def _played(
     with click.Context(click.Command("hepm"), info_name="hepm", obj=shared) as context:
         for name, rows in benches.items():
             remark(f"{paper.title}: {name}")
-            given: Object = {"folder": options["folder"] / name, "budget": choice.budget}
-            given |= {part: options[part] for part in ("base_url", "prices")}
+            given: Object = {
+                "folder": options["folder"] / name,
+                "budget": choice.budget,
+                "base_url": options["base_url"],
+                "prices": options["prices"],
+            }
             own = paper.options(name, small=options["small"], sources=sources)
             if "rounds" not in own:
                 given |= {"trials": options["trials"], "arms": ",".join(rows)}
@@ -150,10 +156,16 @@ def _print(
 ) -> None:
     """The tables, and what broke off in the benches."""
     if as_json:
-        known: list[Object] = []
+        known: Objects = []
         for table in tables:
-            about: Object = {"table": table.name, "title": table.title, "metrics": table.metrics}
-            known.append(about | {"rows": table.rows(documents)})
+            known.append(
+                {
+                    "table": table.name,
+                    "title": table.title,
+                    "metrics": table.metrics,
+                    "rows": table.rows(documents),
+                }
+            )
         print_json({"paper": paper.name, "tables": known, "benches": documents})
         return
     for table in tables:

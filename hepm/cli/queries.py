@@ -30,7 +30,7 @@ from hepm.cli.options import (
     tell,
     with_memory,
 )
-from hepm.types import Object, PolicyName, Suggestions
+from hepm.types import Object, Objects, PolicyName, Suggestions
 
 if TYPE_CHECKING:
     from hepm.cypher import NamedQuery
@@ -96,7 +96,7 @@ def suggest(
 
 
 def _to_json(suggestions: Suggestions) -> Object:
-    tools: list[Object] = []
+    tools: Objects = []
     for suggestion in suggestions:
         document: Object = {}
         for name in ("tool", "score", "support", "failure_share", "similarity", "reason", "runs", "summaries"):
@@ -104,9 +104,13 @@ def _to_json(suggestions: Suggestions) -> Object:
             # More digits would differ between machines.
             document[name] = round(value, 6) if isinstance(value, float) else value
         tools.append(document)
-    warnings = [asdict(warning) for warning in suggestions.warnings]
-    said = {"abstained": suggestions.abstained, "done": round(suggestions.done, 6), "prompt": suggestions.prompt()}
-    return {"tools": tools, "warnings": warnings, **said}
+    return {
+        "tools": tools,
+        "warnings": [asdict(warning) for warning in suggestions.warnings],
+        "abstained": suggestions.abstained,
+        "done": round(suggestions.done, 6),
+        "prompt": suggestions.prompt(),
+    }
 
 
 @command("prompt")
@@ -144,11 +148,18 @@ def prompt(
     from hepm.experience.prompt import PromptOptions
 
     chat = None if messages is None else read_messages_file(messages)
-    about: Object = {"state": state, "user": user, "after": _split_names(after), "tools": _split_names(tools)}
     # With a user, answers contain the user's words: they are stored to be forgotten with the user.
     client = ModelChoice(model).client(memory, namespace, "user" if user else "lesson")
-    chosen = PromptOptions(suggestions=k, model=client)
-    addition = memory.prompt(chat, options=chosen, budget=max_tokens, namespace=namespace, **about)
+    addition = memory.prompt(
+        chat,
+        state=state,
+        after=_split_names(after),
+        tools=_split_names(tools),
+        user=user,
+        options=PromptOptions(suggestions=k, model=client),
+        budget=max_tokens,
+        namespace=namespace,
+    )
     if as_json:
         document: Object = {"suggestions": _to_json(addition.suggestions), "cost": cost_of(client)}
         for name in ("stable", "present", "tokens", "lessons", "left_out", "runs"):
@@ -206,8 +217,7 @@ def cypher(
         if named is not None:
             text = named.text if memory.store.remote else named.embedded
         if "$namespace" in text:
-            namespace = values.get("namespace", place.namespace)
-            values["namespace"] = known_namespace(memory, namespace, place.store)
+            values["namespace"] = known_namespace(memory, values.get("namespace", place.namespace), place.store)
         if named is not None:
             values = named.values(values)
         result = memory.store.ask(text, values, timeout_s=timeout, limit=limit)

@@ -51,8 +51,7 @@ def train(memory: Memory, namespace: str, model: RankerName) -> None:
 
 
 def _print_epoch(epoch: Epoch) -> None:
-    loss, held_out = epoch.train_loss, epoch.held_out_loss
-    remark(f"epoch {epoch.number + 1}: loss {loss:.3f}, on held-out tasks {held_out:.3f}")
+    remark(f"epoch {epoch.number + 1}: loss {epoch.train_loss:.3f}, on held-out tasks {epoch.held_out_loss:.3f}")
 
 
 def _print_fold(number: int) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -142,7 +142,8 @@ def check(place: StorePlace, file: Path, runs: Several, as_json: bool, format: s
     by_verdict: defaultdict[str, list[str]] = defaultdict(list)
     for row in checked:
         by_verdict[row.verdict].append(row.id)
-    changed, untrue = by_verdict["changed by hand"], by_verdict["untrue"]
+    changed = by_verdict["changed by hand"]
+    untrue = by_verdict["untrue"]
     if changed:
         number = count_of(len(changed), "line was", "lines were")
         remark(
@@ -156,7 +157,7 @@ def check(place: StorePlace, file: Path, runs: Several, as_json: bool, format: s
     remark(f"{supported:,} of {count_of(len(checked), 'line')} supported, none is untrue")
 
 
-@contextlib.contextmanager
+@contextmanager
 def _memory_of(runs: Several, place: StorePlace, format: str) -> Generator[Memory]:
     """The memory that is asked, in whose namespace `place` then is: the store's, or a passing one of runs."""
     if not runs:

@@ -107,8 +107,7 @@ def write_page(memory: Memory, namespace: str, page: Path, title: str, focus: st
     from hepm.web.graph_page import graph_data, render_page
 
     # The page holds all it shows: it opens without a server or a network.
-    rules = memory.evidence(namespace).rules(anew=False)
-    forks = forks_of(rules, memory.store, namespace=namespace)
+    forks = forks_of(memory.evidence(namespace).rules(anew=False), memory.store, namespace=namespace)
     content = graph_data(memory, namespace, focus=focus, forks=forks)
     with atomic_file(page, "the page") as file:
         file.write_bytes(render_page(content, title=title).encode("utf-8"))

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.commands import command, flag, option
 from hepm.cli.options import (
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
     from hepm.memory.guard import GuardState
     from hepm.memory.obstacles import Obstacle
-
-_MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 
 
 @command("stats")
@@ -107,13 +105,14 @@ def forget(memory: Memory, namespace: str, dry_run: bool, yes: bool, as_json: bo
     """
     remove = partial(memory.forget, **chosen, namespace=namespace)
     forgotten = remove(dry_run=True)
-    if len(forgotten) > _MANY and not (dry_run or yes):
-        confirm(f"forget {count_of(len(forgotten), 'run')} of {namespace} and all they added?")
+    runs = count_of(len(forgotten), "run")
+    if len(forgotten) > 20 and not (dry_run or yes):
+        confirm(f"forget {runs} of {namespace} and all they added?")
     notes = 0
     if [name for name, value in chosen.items() if value] == ["user"]:
         notes = len(memory.preferences.history(chosen["user"], namespace=namespace))
     if not dry_run:
-        with Bar(f"forgetting {count_of(len(forgotten), 'run')}"):
+        with Bar(f"forgetting {runs}"):
             forgotten = remove()
     if as_json:
         print_json({"forgotten": forgotten, "notes": notes, "dry_run": dry_run})
@@ -123,7 +122,7 @@ def forget(memory: Memory, namespace: str, dry_run: bool, yes: bool, as_json: bo
             also = f", and {count_of(notes, 'version')} of notes"
         print(f"{count_of(len(forgotten), 'run')} {'would be ' if dry_run else ''}forgotten{also}")
     if not forgotten and not notes:
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 @command("doctor")
@@ -158,7 +157,7 @@ def doctor(memory: Memory, namespaces: Sequence[str], store: str, repair: bool, 
             for finding in findings:
                 tell(f"{name}: {finding.what} (repair: {finding.repair or 'none'})")
     if any(by_namespace.values()):
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
     if not as_json:
         print("all is well")
 
@@ -181,7 +180,7 @@ def _advise(memory: Memory, namespaces: Sequence[str], store: str, *, as_json: b
     for name in namespaces:
         found += obstacles(memory, namespace=name)
     if as_json:
-        print_json({"advice": [obstacle.to_json() for obstacle in found]})
+        print_json({"advice": list(map(asdict, found))})
         return
     where = ""
     if chosen_by(store) == FROM_COMMAND:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hepm.cli.commands import argument, flag, group
 from hepm.cli.options import json_option, print_json, print_rows, refuse, tell, with_memory
 from hepm.text import day_of
-from hepm.types import Object
+from hepm.types import Objects
 
 if TYPE_CHECKING:
     from hepm.memory import Memory
@@ -30,7 +30,7 @@ def list_(memory: Memory, namespace: str, as_json: bool) -> None:
     remarks = tool_remarks(memory.store, namespace=namespace)
     # Most formats do not record errors: an answer in words is no record of one.
     recorded = memory.store.latest_outcomes([row.name for row in rows], namespace=namespace)
-    documents: list[Object] = []
+    documents: Objects = []
     lines: list[list[str | int]] = []
     for row in rows:
         sentences = remarks[row.name]

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.commands import Several, argument, command, flag, option
 from hepm.cli.ingest import store_runs
@@ -117,7 +117,7 @@ def import_(place: StorePlace, paths: Several, as_json: bool) -> None:
     # Not redacted again: secrets were removed when the runs were first stored.
     report = store_runs(place, ReadOptions("hepm"), IngestOptions(redactor=None), paths, (), {}, as_json=as_json)
     if not report.read and not report.lessons:
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 @command("copy")
@@ -134,8 +134,7 @@ def copy(source: str, target: str, namespace: Several) -> None:
     # Two names of one store would compare it with itself.
     refuse(_address_of(source) == _address_of(target), "TARGET", "name another store than the source")
     with open_existing(source) as memory:
-        namespaces = namespace or memory.namespaces()
-        names = [known_namespace(memory, name, source) for name in namespaces]
+        names = [known_namespace(memory, name, source) for name in namespace or memory.namespaces()]
         # Opened after the names are checked: a wrong name must leave no empty store behind.
         total = sum(memory.totals(namespace=name).trajectories for name in names)
         with _target(target, memory) as filled, Bar("runs copied and compared") as bar:
@@ -149,7 +148,7 @@ def copy(source: str, target: str, namespace: Several) -> None:
             verdict = f"they differ: {'; '.join(copied.differences)}"
         tell(f"{copied.namespace}: {copied.stored:,} runs copied{known}; {verdict}")
     if any(copied.differences for copied in copies):
-        raise click.exceptions.Exit(1)
+        raise Exit(1)
 
 
 def _address_of(store: str) -> str:

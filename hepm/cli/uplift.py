@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hepm.cli.commands import command
@@ -38,18 +38,17 @@ def uplift(memory: Memory, namespaces: Sequence[str], store: str, as_json: bool)
             controls = f"{report.controls:,} of them without memory"
             title = f"{count_of(report.sessions, 'session')} with an outcome, {controls}"
             print_rows(["", *COLUMNS], [measured.cells for measured in report.measures], title)
-            for line in _remarks(report):
-                tell(line)
+            _remark_on(report)
 
 
-def _remarks(report: UpliftReport) -> Iterator[str]:
+def _remark_on(report: UpliftReport) -> None:
     from hepm.uplift.effect_text import ADJUSTED
 
     if report.success is not None:
-        yield f"{ADJUSTED} ({count_of(report.kinds, 'kind')} of requests)"
+        tell(f"{ADJUSTED} ({count_of(report.kinds, 'kind')} of requests)")
     waiting = sum(report.without_outcome.values())
     if waiting:
         by_arm = ", ".join(f"{number:,} {arm}" for arm, number in report.without_outcome.items())
-        yield f"{count_of(waiting, 'session')} without an outcome count for nothing ({by_arm})"
+        tell(f"{count_of(waiting, 'session')} without an outcome count for nothing ({by_arm})")
     if report.shadow is not None:
-        yield report.shadow.sentence
+        tell(report.shadow.sentence)

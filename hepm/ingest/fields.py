@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeGuard
 
 from hepm.ingest.records import RecordError, decoded_text
-from hepm.types import Object
-
-Objects: TypeAlias = list[Object]
+from hepm.types import Object, Objects
 
 
 def is_object(value: object) -> TypeGuard[Object]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.fields import as_list, as_object, is_list, object_at, text_at, value_at
@@ -18,6 +18,10 @@ from hepm.text import cut_off
 from hepm.types import Tool
 
 Tools: TypeAlias = tuple[Tool, ...]
+
+_SCHEMAS: Final = ("parameters", "inputSchema", "input_schema", "parametersJsonSchema", "parameters_json_schema")
+"""Where tools of OpenAI, of MCP, of Anthropic and of Gemini say what they take."""
+_KEYS: Final = ("type", "name", "description", *_SCHEMAS, "function", "custom", "toolSpec")
 
 
 def listed_tools(definitions: list[Any]) -> Tools:
@@ -47,7 +51,8 @@ def _tool(definition: Any) -> Tool:
     if not name.strip():
         # Tools that a provider runs itself ({"type": "web_search"}) are called by their type.
         name = text_at(record, "type")
-    schema = object_at(record, "parameters") or object_at(record, "inputSchema") or object_at(record, "input_schema")
+    key = next(filter(record.get, _SCHEMAS), "parameters")
+    schema = object_at(record, key)
     if schema.keys() == {"json"}:  # Bedrock's
         schema = object_at(schema, "json")
     return Tool(name, text_at(record, "description"), schema)
@@ -81,8 +86,7 @@ def _read_tool(given: object) -> Tool:
         else:
             held: Any = given
             is_mapping = isinstance(given, Mapping)
-            keys = "type name description parameters inputSchema input_schema function custom toolSpec"
-            parts = {key: held.get(key) if is_mapping else getattr(held, key, None) for key in keys.split()}
+            parts = {key: held.get(key) if is_mapping else getattr(held, key, None) for key in _KEYS}
             tool = _tool(decoded(parts))
         if len(tool.name) > MAX_NAME:
             raise RecordError(f"its name has more than {MAX_NAME} characters")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from threading import Lock
 
 from hepm.errors import HepmError
@@ -27,7 +27,7 @@ class BackgroundJobs:
         """Do something soon; of the jobs with one key that wait, the last one."""
         with self._lock:
             self._jobs[key] = job
-            with contextlib.suppress(RuntimeError):  # it is closing: what waits is done before it ends
+            with suppress(RuntimeError):  # it is closing: what waits is done before it ends
                 self._last = self._thread.submit(self._work)
 
     def wait(self) -> None:
@@ -44,7 +44,8 @@ class BackgroundJobs:
         # Also what a job adds: a thread that is closing takes no more.
         while self._jobs:
             with self._lock:
-                jobs, self._jobs = self._jobs, {}
+                jobs = self._jobs
+                self._jobs = {}
             for job in jobs.values():
                 try:
                     job()

@@ -7,8 +7,9 @@ more than one source reports. Ours; not in the papers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from hepm.graph.delta import Names
 from hepm.ingest.inner_tools import called_name
 from hepm.ingest.transitions import AgentState
 from hepm.text import tool_in_prompt
@@ -16,8 +17,6 @@ from hepm.types import DENIED, Arguments, FailedWay, ToolName, Turn
 
 if TYPE_CHECKING:
     from hepm.memory.memory import Memory
-
-_RUNS_NAMED: Final = 3
 
 
 class Denial(NamedTuple):
@@ -34,7 +33,7 @@ class Denial(NamedTuple):
     @property
     def text(self) -> str:
         """What the agent reads instead of a result."""
-        runs = map(tool_in_prompt, self.way.worked_runs[:_RUNS_NAMED])
+        runs = map(tool_in_prompt, self.way.worked_runs[:3])
         instead = tool_in_prompt(self.way.instead)
         return (
             f"{DENIED}{self.way.named} ({', '.join(runs)}). The call did not run. Call {instead} instead, unless "
@@ -60,7 +59,8 @@ def denial_of(
         tools, user: As for `Memory.suggest`.
     """
     tool = called_name(tool, arguments)
-    now, places = AgentState(), set[tuple[ToolName, ...]]()
+    now = AgentState()
+    places = set[Names]()
     for turn in turns:
         if any(call.denied for call in turn.calls):
             places.add(now.last)

@@ -99,7 +99,8 @@ class GuardState:
         """The level, and why it is in force."""
         if self.harm:
             return self.harm
-        hinted, silent = self.outcomes[HINTED], self.outcomes[SILENT]
+        hinted = self.outcomes[HINTED]
+        silent = self.outcomes[SILENT]
         if not hinted.sessions:
             return f"{self.level}, and no hinted session has an outcome yet"
         figures = f"{hinted} sessions with them succeeded, and {silent} silent ones"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -17,19 +17,18 @@ from threading import Lock
 from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError, StoreError
-from hepm.types import Trajectory, Turn
+from hepm.types import Object, Trajectory, Turn
 
 _log = logging.getLogger("hepm")
 
 # The rest of the name is a hash (see `_name`).
 _SUFFIX: Final = ".session"
-_PROBE: Final = 64 << 10
-"""Bytes for which there should be room: a turn with a long result takes as many."""
 
 _FORGOTTEN: Final = b"forgotten\n"
-"""All that is left of a session that was forgotten, so that no process that has it under way stores it."""
-_FORGOTTEN_S: Final = 7 * 86_400
-"""For so long, in seconds."""
+"""All that is left of a session for a week after it was forgotten, so that no process that has it stores it."""
+
+NOWHERE: Final = Path(os.devnull)
+"""The folder of a journal that keeps nothing: no file is in it."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 """What changes with every write of a file: its inode, the time in nanoseconds, its size."""
@@ -62,8 +61,13 @@ class Kept:
 class Journal:
     """A folder of sessions under way. Several processes may share it; a session may move from one to another."""
 
-    folder: Path
+    folder: Path = NOWHERE
     _warned: bool = False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it has a folder; one without holds no session."""
+        return self.folder is not NOWHERE
 
     def file(self, namespace: str, id: str) -> Path:
         """The file of a session."""
@@ -81,20 +85,22 @@ class Journal:
             if not self._warned:
                 self._warned = True
                 _log.warning("sessions cannot be kept in %s, and a crash would lose them: %s", self.folder, error)
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 if not file.stat().st_size:
                     file.unlink()
             return None
 
     def why_not_kept(self) -> str:
         """Why no session can be kept now, as on a full disk; "" if one can. It writes a file without a name."""
+        if not self.keeps:
+            return ""
         # The folder is made with the first session.
         folder = self.folder
         if not folder.exists():
             folder = folder.parent
         try:
             with TemporaryFile(dir=folder) as probe:
-                probe.write(bytes(_PROBE))
+                probe.write(bytes(64 << 10))  # as much as a turn with a long result takes
                 probe.flush()
         except OSError as error:
             return f"runs under way cannot be kept in {self.folder.name}: {error.strerror}"
@@ -127,7 +133,7 @@ class Journal:
             partial = session.file.with_suffix(".part")
             partial.write_bytes(_FORGOTTEN)
             partial.replace(session.file)
-            for file in self._resting(_FORGOTTEN_S):
+            for file in self._resting(7 * 86_400):
                 if _is_forgotten(file):
                     file.unlink(missing_ok=True)
         except OSError as error:
@@ -218,7 +224,8 @@ class SessionFile:
             # A crash may have left a file without a whole line: it is this session's, and no process goes on with it.
             self.stamp = _stamp_of(self._file)
         else:
-            self.stamp, self.turns = kept.stamp, kept.run.turns
+            self.stamp = kept.stamp
+            self.turns = kept.run.turns
         return kept
 
     @property
@@ -255,7 +262,8 @@ class SessionFile:
             self._forgotten = _is_forgotten(self._file)
             return
         if on_disk is None:  # the whole session is written again
-            self._parts, self.turns = frozenset(), ()
+            self._parts = frozenset()
+            self.turns = ()
         # A client may send a conversation that branches off: later turns are written again.
         at = common(run.turns, self.turns)
         same_turns = at == len(run.turns) == len(self.turns)
@@ -264,7 +272,7 @@ class SessionFile:
         part = replace(run, turns=run.turns[at:])
         if redactor is not None:
             part = redactor(part)
-        content: dict[str, object] = {"namespace": self._namespace, "aliases": aliases}
+        content: Object = {"namespace": self._namespace, "aliases": aliases}
         if not parts <= self._parts:
             content["parts"] = sorted(parts - self._parts)
         line = json.dumps({**content, "at": at, "shown": list(shown), "run": write_run(part)})
@@ -280,7 +288,7 @@ class SessionFile:
     def remove(self) -> None:
         """Delete it: the session is stored, or not to be. Storing it again, if that fails, changes nothing."""
         with self._writing:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 self._file.unlink(missing_ok=True)
             self.stamp = None
 

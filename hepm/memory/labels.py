@@ -111,7 +111,8 @@ class Labels:
                     waiting.append(verdict.labelled)
                 if len(waiting) >= _READ_AT_ONCE:
                     # Emptied before: an error while storing must not store them again at the end.
-                    batch, waiting = waiting, []
+                    batch = waiting
+                    waiting = []
                     self._replace(batch, namespace)
                 yield verdict
         finally:

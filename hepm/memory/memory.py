@@ -16,12 +16,13 @@ from hepm.graph.tool_life import ToolNames
 from hepm.ingest.records import ReadOptions, graded
 from hepm.ingest.tools import read_tools
 from hepm.memory.opened import OpenedMemory, checked_holdout
-from hepm.memory.query import for_user, query_of
+from hepm.memory.query import query_of
 from hepm.policy import POLICIES, Floors, Policy, floors_of, policy_named
 from hepm.policy.query import without_refused
 from hepm.types import (
     DEFAULT_NAMESPACE,
     RECORDED_BY,
+    USER,
     LastTools,
     Messages,
     Recalled,
@@ -160,7 +161,7 @@ class Memory(OpenedMemory):
             deny: Whether calls that are known to fail are denied (see `open`). None for the memory's own.
         """
         from hepm.ingest.prepare import IngestOptions
-        from hepm.memory.session import Session, SessionOptions
+        from hepm.memory.session import Session
 
         tags = dict(tags or {})
         if token:
@@ -172,17 +173,18 @@ class Memory(OpenedMemory):
             holdout = self.holdout
         if deny is None:
             deny = self.deny
-        session_options = SessionOptions(
-            namespace,
-            system,
-            tools,
+        return Session(
+            self,
+            run,
+            namespace=namespace,
+            system=system,
+            tools=tools,
             holdout=checked_holdout(holdout),
             denies=deny,
             distill=distill,
-            prompt=prompt_options,
-            ingest=ingest_options or IngestOptions(),
+            prompt_options=prompt_options,
+            ingest_options=ingest_options or IngestOptions(),
         )
-        return Session(self, run, session_options)
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""
@@ -327,8 +329,9 @@ class Memory(OpenedMemory):
             state = state or now.state()
         if isinstance(state, str):
             state = StateSummary(own=state)
-        if state is not None:
-            state = for_user(state, user)
+        # For whom the run is, if anything else is known.
+        if state is not None and user and state.facts:
+            state = replace(state, facts={**state.facts, USER: {f"={user}": 1.0}})
         mirror = self.mirror(namespace)
         if isinstance(policy, str):
             policy = self._policy(policy, c, floors_of(speak or self.speak or "sure", floor), mirror)
@@ -455,7 +458,8 @@ class Memory(OpenedMemory):
         for state, cosine in self.store.search_states(vector, namespace=namespace, limit=k):
             if cosine <= 0:  # it shares no word with the text, nor does any after it
                 break
-            after, before = state.sources, state.targets
+            after = state.sources
+            before = state.targets
             counts = [mirror.counts(after, tool) for tool in before]
             succeeded, failed = map(max, zip(*counts, strict=True))
             found = Recalled(state.summary, after, before, cosine, state.count, state.trajectory, succeeded, failed)
@@ -547,7 +551,8 @@ class Memory(OpenedMemory):
 
         self.refresh()
         uplift = self.sessions.uplift(namespace=namespace)
-        evidence, mirror = self.evidence(namespace), self.mirror(namespace)
+        evidence = self.evidence(namespace)
+        mirror = self.mirror(namespace)
         return report_of(self.lessons, evidence, uplift, mirror, anew=anew, on_progress=on_progress)
 
     # Care

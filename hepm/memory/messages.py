@@ -13,7 +13,7 @@ from hepm.ingest.formats.turns import OpenCall, chat_calls, read_messages
 from hepm.ingest.records import MAX_NAME, RecordError, decoded
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import own_tool
-from hepm.types import SUMMARY_TOOL, Arguments, Messages, Object, ToolCall, ToolName, Turn
+from hepm.types import SUMMARY_TOOL, Arguments, Messages, Object, Objects, ToolCall, ToolName, Turn
 
 
 class AddedMessage(NamedTuple):
@@ -30,28 +30,21 @@ class AddedMessage(NamedTuple):
     left: bool = False
 
 
-def function_call(tool: ToolName, arguments: Arguments | None, id: str) -> Object:
-    """A call as it stands in a message; InputError if it cannot be stored."""
+def call_and_result(tool: ToolName, arguments: Arguments | None, result: object, id: str) -> tuple[Object, str]:
+    """A call and its result as they stand in messages; InputError if one of them cannot be stored.
+
+    A result that is no text is stored as JSON, and "" if it is unknown.
+    """
     try:
         if len(ToolCall(tool).name) > MAX_NAME:
             raise ValueError(f"its name has {len(tool):,} characters; {MAX_NAME} are the limit")
-        return {"id": id, "type": "function", "function": {"name": tool, "arguments": decoded(dict(arguments or {}))}}
+        function = {"name": tool, "arguments": decoded(dict(arguments or {}))}
+        text = "" if result is None else result
+        if not isinstance(text, str):
+            text = json.dumps(text, default=str)
     except (RecordError, TypeError, ValueError, RecursionError) as error:
-        raise _not_recorded(tool, error) from error
-
-
-def result_text(tool: ToolName, result: object) -> str:
-    """A result as it is stored: a text as it is, anything else as JSON; "" if unknown. InputError if it is no data."""
-    if isinstance(result, str):
-        return result
-    try:
-        return "" if result is None else json.dumps(result, default=str)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _not_recorded(tool, error) from error
-
-
-def _not_recorded(tool: ToolName, error: Exception) -> InputError:
-    return InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error}")
+        raise InputError(f"the call of {tool[:MAX_NAME]!r} cannot be recorded: {error}") from error
+    return {"id": id, "type": "function", "function": function}, text
 
 
 def left_beside(left: Iterable[Object], given: Iterable[Any]) -> list[AddedMessage]:
@@ -87,11 +80,11 @@ class _Held:
     """What a conversation holds, by which it is known again: ids and names of calls, summaries, and texts by role."""
 
     def __init__(self, messages: Iterable[Any]) -> None:
-        self._ids: set[str | None] = set()
-        self._names: Counter[str] = Counter()
-        self._summaries: set[str] = set()
-        self._texts: set[tuple[str, str]] = set()
-        self._left_out: set[str] = set()
+        self._ids = set[str | None]()
+        self._names = Counter[str]()
+        self._summaries = set[str]()
+        self._texts = set[tuple[str, str]]()
+        self._left_out = set[str]()
         for message in messages:
             self._texts.add((message.get("role"), plain_text(message.get("content"))))
             for call in chat_calls(message):
@@ -133,15 +126,22 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[Object]:
     number = 0
     for turn in turns:
         message: Object = {"role": turn.role, "content": turn.text}
-        calls: list[Object] = []
-        results: list[Object] = []
+        calls: Objects = []
+        results: Objects = []
         for call in turn.calls:
             number += 1
             id = f"stored_{number}"  # no client's own, as both may stand in one run
             calls.append({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
             if call.result is not None or call.error is not None or call.refused:
-                answer = {"role": "tool", "tool_call_id": id, "content": call.result or "", "is_error": call.error}
-                results.append({**answer, "refused": call.refused})
+                results.append(
+                    {
+                        "role": "tool",
+                        "tool_call_id": id,
+                        "content": call.result or "",
+                        "is_error": call.error,
+                        "refused": call.refused,
+                    }
+                )
         if calls:
             message["tool_calls"] = calls
         # A reward of 0 is one: None alone means that there is none.
@@ -173,6 +173,5 @@ def starts_alike(messages: Messages, others: Messages) -> bool:
 def _beginning(messages: Messages) -> tuple[str | None, ToolName | None]:
     """The first words of a user, and the first tool called."""
     turns = read_messages(messages)
-    texts = [turn.text for turn in turns if turn.role == "user"]
-    tools = [call.name for turn in turns for call in turn.calls]
-    return next(iter(texts), None), next(iter(tools), None)
+    text = next((turn.text for turn in turns if turn.role == "user"), None)
+    return text, next((call.name for turn in turns for call in turn.calls), None)

@@ -6,15 +6,14 @@ Exact where a store counts it; what only records show is read from the latest ru
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from shlex import quote
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal
 
 from hepm.ingest.outcome import RULES, verdict_of
 from hepm.report.latest import hints_of, latest_runs
 from hepm.text import count_of
-from hepm.types import Object
 
 if TYPE_CHECKING:
     from hepm.memory.memory import Memory
@@ -23,13 +22,6 @@ MOST_LINES: Final = 10
 # From where on something is worth a line; ours.
 _UNLABELLED_READ: Final = 200  # runs without an outcome that are read
 _SHARE_UNLABELLED: Final = 0.05  # of all runs
-_HINTED_RUNS: Final = 10
-_FOLLOWED_RUNS: Final = 0.5  # share of these in which the agent called what a hint named at all,
-_FOLLOWED: Final = 0.1  # and of the turns that a hint named tools for
-_FEWEST_LESSONS: Final = 10
-_RULE_LABELS: Final = 0.2  # share of the runs read that rules must label for the command to be worth it
-
-ObstacleKind: TypeAlias = Literal["unlabelled", "hints-ignored", "hints-hurt", "lessons-unseen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +36,11 @@ class Obstacle:
     """
 
     namespace: str
-    kind: ObstacleKind
+    kind: Literal["unlabelled", "hints-ignored", "hints-hurt", "lessons-unseen"]
     what: str
     mend: str
     command: str
     runs: int
-
-    def to_json(self) -> Object:
-        """In values that JSON can hold."""
-        return asdict(self)
 
 
 def obstacles(memory: Memory, *, namespace: str | None = None) -> list[Obstacle]:
@@ -76,7 +64,7 @@ def obstacles(memory: Memory, *, namespace: str | None = None) -> list[Obstacle]
             mend = "nearly all sessions are left alone; see what harms, and check the labels of the runs behind it"
             found.append(Obstacle(name, "hints-hurt", what, mend, f"hepm uplift{option}", runs))
         live, shown = memory.store.lessons.live_and_shown(namespace=name)
-        if live >= _FEWEST_LESSONS and not shown:
+        if live >= 10 and not shown:
             what = f"none of {count_of(live, 'lesson')} was ever shown to an agent"
             mend = "let agents ask this memory, by memory.session, hooks, MCP or the proxy"
             found.append(Obstacle(name, "lessons-unseen", what, mend, "hepm serve", live))
@@ -102,7 +90,7 @@ def _unlabelled(memory: Memory, name: str, option: str, all_runs: int) -> Iterat
     labelled = len(rules) - rules.count("")
     command = "hepm label"
     mend = "report how runs end (session.finish, POST /outcome); label these by hand, or by a model (--by judge)"
-    if labelled >= _RULE_LABELS * len(waiting):
+    if labelled >= 0.2 * len(waiting):  # fewer are not worth the command
         command += f" --by {','.join(rule for rule in RULES if rule in rules)}"
         mend = f"rules label {labelled:,} of {count_of(len(waiting), 'run')} tried"
     yield Obstacle(name, "unlabelled", what, mend, command + option, runs)
@@ -112,9 +100,12 @@ def _ignored_hints(memory: Memory, name: str, option: str, all_runs: int) -> Ite
     """Hints that agents mostly do not follow, nor name by chance what they do."""
     latest = list(map(hints_of, latest_runs(memory.store, namespace=name)))
     hinted = [hints for hints in latest if hints]
-    turns, followed = sum(map(len, hinted)), sum(map(sum, hinted))
-    runs, following = len(hinted), sum(map(any, hinted))
-    if runs < _HINTED_RUNS or (following >= _FOLLOWED_RUNS * runs and followed >= _FOLLOWED * turns):
+    turns = sum(map(len, hinted))
+    followed = sum(map(sum, hinted))
+    runs = len(hinted)
+    following = sum(map(any, hinted))
+    # Of ten hinted runs on: half of them called what a hint named at all, and a tenth of the turns did.
+    if runs < 10 or (following >= 0.5 * runs and followed >= 0.1 * turns):
         return
     among = count_of(len(latest), "run")
     if len(latest) < all_runs:

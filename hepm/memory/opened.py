@@ -15,7 +15,7 @@ from hepm.graph.mirror.namespace_mirror import NamespaceMirror
 from hepm.graph.open_store import DEFAULT_STORE, artifact_folder, embedded_file, open_store
 from hepm.graph.rows import Counting, Header
 from hepm.graph.store import Store
-from hepm.memory.journal import Journal
+from hepm.memory.journal import NOWHERE, Journal
 from hepm.memory.sessions import Sessions
 from hepm.memory.tool_catalog import ToolCatalog
 from hepm.types import Approval, Speak
@@ -35,7 +35,6 @@ StrPath: TypeAlias = str | PathLike[str]
 
 # Lexical vectors of 512 coordinates: no download, no model.
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
-DEFAULT_RANKERS: Final = "hepm-rank"
 
 
 class Folders(NamedTuple):
@@ -55,7 +54,7 @@ class Folders(NamedTuple):
             own, seen, ranked = (file.with_name(f"{file.name}-{name}") for name in ("sessions", "files", "rank"))
         if sessions is not None:
             own = Path(sessions)
-        return cls(own, seen, Path(rankers or ranked or DEFAULT_RANKERS), artifact_folder(path))
+        return cls(own, seen, Path(rankers or ranked or "hepm-rank"), artifact_folder(path))
 
 
 _NOWHERE: Final = Folders()
@@ -106,8 +105,7 @@ class OpenedMemory:
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self.mirrors = Mirror(store, poll_s=poll_s, folder=folders.artifacts, prepare=_read_whole)
         self.tools = ToolCatalog(store, self.mirrors, self._embedder.agreed)
-        journal = None if folders.sessions is None else Journal(folders.sessions)
-        self.sessions = Sessions(cast("Memory", self), journal=journal, guard=guard)
+        self.sessions = Sessions(cast("Memory", self), journal=Journal(folders.sessions or NOWHERE), guard=guard)
 
     @classmethod
     def open(

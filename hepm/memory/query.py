@@ -57,7 +57,10 @@ def query_of(
     tools = None
     if available is not None:
         # "cancel" may be the memory's name of what this agent has as "cancel_order".
-        tools = _with_inner(mirror, frozenset(map(names.own, available)))
+        tools = frozenset(map(names.own, available))
+        # With what is called through them: "execute-tool weather/forecast" for "execute-tool".
+        inner = [tool for tool in mirror.called() if " " in tool and tool.partition(" ")[0] in tools]
+        tools = tools.union(inner)
     return Query(
         after=last,
         history=past,
@@ -69,12 +72,6 @@ def query_of(
     )
 
 
-def _with_inner(mirror: NamespaceMirror, tools: frozenset[ToolName]) -> frozenset[ToolName]:
-    """Tools with what is called through them: "execute-tool weather/forecast" for "execute-tool"."""
-    inner = [tool for tool in mirror.called() if " " in tool and tool.partition(" ")[0] in tools]
-    return tools.union(inner)
-
-
 def _facts_of_text(state: StateSummary) -> Facts:
     """What a state says that was given as text: the agent's own summary, or what the user wrote."""
     texts = (state.own,) if state.own else state.said
@@ -84,10 +81,3 @@ def _facts_of_text(state: StateSummary) -> Facts:
         last = facts_of_message(text)
         said |= last
     return {SAID: said, SAID_LAST: last} if texts else {}
-
-
-def for_user(state: StateSummary, user: str) -> StateSummary:
-    """What the agent knows, with whom the run is for; without it where nothing else is known, or no user."""
-    if not user or not state.facts:
-        return state
-    return replace(state, facts={**state.facts, USER: {f"={user}": 1.0}})

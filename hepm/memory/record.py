@@ -12,20 +12,20 @@ from operator import is_
 from threading import RLock
 
 from hepm.errors import InputError
+from hepm.graph.delta import Names
 from hepm.ingest.formats.turns import GrowingConversation
 from hepm.ingest.records import without_surrogates
 from hepm.ingest.transitions import hints_in, tool_names, without_own_hints
 from hepm.memory.messages import (
     AddedMessage,
     as_messages,
-    function_call,
+    call_and_result,
     left_beside,
     merged,
-    result_text,
     starts_alike,
 )
 from hepm.text import count_of
-from hepm.types import Arguments, Messages, Object, ToolCall, ToolName, Turn
+from hepm.types import Arguments, Messages, Object, Objects, ToolCall, ToolName, Turn
 
 _log = logging.getLogger("hepm")
 
@@ -37,7 +37,7 @@ class HintedCalls:
     """
 
     def __init__(self, turns: Sequence[Turn] = ()) -> None:
-        self._named: dict[int, tuple[ToolName, ...]] = {}
+        self._named: dict[int, Names] = {}
         self._marked: dict[int, tuple[Turn, Turn]] = {}  # by their places: turns as they came, and marked
         made = 0
         for turn in turns:
@@ -100,9 +100,9 @@ class SessionConversation:
         self._calls = 0
         self._given: Messages | None = None
         # What a crash, a restart or a rest left, as messages: the run begins with them.
-        self._left: list[Object] = []
+        self._left: Objects = []
         # Texts of hints, by which they are taken out of what the client sends back; `_said` are yet to be taken apart.
-        self._hints: set[str] = set()
+        self._hints = set[str]()
         self._said: list[str] = []
         self._reading = GrowingConversation(self._without_hints)
 
@@ -154,7 +154,7 @@ class SessionConversation:
         # Check everything before storing any of it: a part that cannot be stored would spoil the run.
         self._calls += 1
         id = id or f"recorded_{self._calls}"
-        call, text = function_call(tool, arguments, id), result_text(tool, result)
+        call, text = call_and_result(tool, arguments, result, id)
         messages = [recorded.message for recorded in self._added]
         before = next((message for message in reversed(messages) if message.get("tool_calls")), None)
         last = messages[-1] if messages else {}
@@ -205,22 +205,18 @@ class SessionConversation:
         if again:
             self._left = []
 
-    @property
-    def messages(self) -> Messages:
-        """The run so far as chat messages."""
-        messages: Messages = [recorded.message for recorded in self._added]
-        if self._given is not None:
-            messages = merged(self._given, self._added) if self._added else self._given
-        if not self._left:
-            return messages  # the caller's list itself: its messages are read once
-        return [*self._left, *messages]
-
     def turns(self) -> tuple[Turn, ...]:
         """The run so far, without the hints of this session."""
         with self.lock:
             while self._said:  # not when they are shown, as the agent waits then
                 self._hints.update(hints_in(self._said.pop()))
-            turns = self._reading.turns(self.messages)
+            messages: Messages = [recorded.message for recorded in self._added]
+            # The caller's list itself, where there is nothing else: its messages are read once.
+            if self._given is not None:
+                messages = merged(self._given, self._added) if self._added else self._given
+            if self._left:
+                messages = [*self._left, *messages]
+            turns = self._reading.turns(messages)
         if self._system and not any(turn.role == "system" for turn in turns):
             system = self._without_hints(Turn("system", self._system))
             if system is not None:

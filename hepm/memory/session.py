@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
+from asyncio import to_thread
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
@@ -20,7 +20,6 @@ from hepm.memory.guard import SILENT, at_level
 from hepm.memory.journal import SessionFile
 from hepm.memory.record import SessionConversation, calls_in
 from hepm.types import (
-    DEFAULT_NAMESPACE,
     HINT,
     LEVEL,
     RECORDED_BY,
@@ -52,25 +51,6 @@ _OF_FIRST: Final = (RECORDED_BY, LEVEL, TRIAL)
 HELD_OUT: Final = "this session is held out, to see what memory does: memory says nothing to it"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """How a session works (see `Memory.session`).
-
-    Attributes:
-        holdout: The chance that it is a control and gets nothing from memory.
-        denies: Whether calls that memory knows to fail are denied.
-    """
-
-    namespace: str = DEFAULT_NAMESPACE
-    system: str = ""
-    tools: Sequence[Tool] | None = None
-    holdout: float = 0.0
-    denies: bool = False
-    distill: bool = True
-    prompt: PromptOptions | None = None
-    ingest: IngestOptions = field(default_factory=IngestOptions)
-
-
 class Session:
     """One run of an agent with memory. Start it with `Memory.session`.
 
@@ -95,16 +75,32 @@ class Session:
         last: The tool called last before the latest hint; START before the first call.
     """
 
-    def __init__(self, memory: Memory, run: Trajectory, options: SessionOptions) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        run: Trajectory,
+        *,
+        namespace: str,
+        system: str,
+        tools: Sequence[Tool] | None,
+        holdout: float,
+        denies: bool,
+        distill: bool,
+        prompt_options: PromptOptions | None,
+        ingest_options: IngestOptions,
+    ) -> None:
         self._memory = memory
         self._run = run
-        self._options = options
-        self._namespace = options.namespace
+        self._namespace = namespace
+        self._tools = tools
+        self._distill = distill
+        self._prompt_options = prompt_options
+        self._ingest_options = ingest_options
         self.aliases: tuple[str, ...] = ()
-        self.parts: frozenset[str] = frozenset()
-        self.holdout = options.holdout
-        self.denies = options.denies
-        self._record = SessionConversation(run.id, options.system)
+        self.parts = frozenset[str]()
+        self.holdout = holdout
+        self.denies = denies
+        self._record = SessionConversation(run.id, system)
         # In order: ids of the lessons that hints held, which the outcome credits.
         self._shown: dict[str, None] = {}
         # The first part that could not be recorded: `finish` raises it.
@@ -114,13 +110,11 @@ class Session:
         self.last: ToolName = START
         self._stored: Trajectory | None = None
         self._storing = Lock()
-        self._file: SessionFile | None = None
-        if memory.sessions.journal is not None:
-            self._file = SessionFile(memory.sessions.journal, self._namespace, run.id)
-            kept = self._file.read()
-            if kept is not None:  # a crash ended this session
-                self._shown = dict.fromkeys(kept.shown)
-                self._is_sequel_of(kept.run)
+        self._file = SessionFile(memory.sessions.journal, self._namespace, run.id)
+        kept = self._file.read()
+        if kept is not None:  # a crash ended this session
+            self._shown = dict.fromkeys(kept.shown)
+            self._is_sequel_of(kept.run)
 
     def _is_sequel_of(self, before: Trajectory) -> None:
         """The token that began the run stays the one that recorded it, and its arm and level stay those drawn."""
@@ -158,24 +152,24 @@ class Session:
     @property
     def stamp(self) -> Stamp | None:
         """Of its file as this process wrote it last; None if it is not on disk."""
-        return self._file and self._file.stamp
+        return self._file.stamp
 
     @property
     def on_disk(self) -> bool:
         """Whether the last write of what is recorded went well, so that a crash loses nothing."""
-        return self._file is None or not self._file.is_behind
+        return not self._file.is_behind
 
     @property
     def moved(self) -> bool:
         """Whether another process went on with it, or stored it."""
-        return self._file is not None and self._file.moved
+        return self._file.moved
 
     @property
     def forgotten(self) -> bool:
         """Whether it was forgotten, under way or stored: nothing of it is stored again."""
         if self._stored is not None:
             return not self._memory.store.find_known([self.id], namespace=self._namespace)
-        return self._file is not None and self._file.forgotten
+        return self._file.forgotten
 
     @property
     def calls(self) -> list[ToolName]:
@@ -227,8 +221,8 @@ class Session:
             if control:
                 return None
             offered = tools
-            if tools is None and self._options.tools is not None:
-                offered = [tool.name for tool in self._options.tools]
+            if tools is None and self._tools is not None:
+                offered = [tool.name for tool in self._tools]
             now = Moment.after_turns(turns)
             self.last = (START, *now.after)[-1]
             prompt = self._memory.prompt(
@@ -237,7 +231,7 @@ class Session:
                 user=self._run.user,
                 environment=self._run.environment,
                 horizon=horizon,
-                options=self._options.prompt,
+                options=self._prompt_options,
                 guarded=self.guarded,
                 token=self.token,
                 namespace=self._namespace,
@@ -264,7 +258,8 @@ class Session:
         with self._record.lock:
             if self.trial is not None or not self.holdout:
                 return self.trial
-            memory, namespace = self._memory, self._namespace
+            memory = self._memory
+            namespace = self._namespace
 
             def drawn() -> Trial:
                 holdout = memory.sessions.holdout_now(self.holdout, namespace=namespace)
@@ -275,7 +270,7 @@ class Session:
             if trial is None:
                 return Trial(CONTROL, self.holdout)
             self._note(trial)
-            self._must_keep()
+            self._file.lacks_draw = True
             if keep or trial.arm != CONTROL or trial.shadow:
                 self.keep()  # whatever ends this process, the arm stays
             return trial
@@ -296,11 +291,6 @@ class Session:
 
     def _tag(self, key: str, value: str) -> None:
         self._run = replace(self._run, tags={**self._run.tags, key: value})
-
-    def _must_keep(self) -> None:
-        """What chance decided is to be written, also where no turn is new."""
-        if self._file is not None:
-            self._file.lacks_draw = True
 
     def _show(
         self, text: str, lessons: Sequence[str] = (), named: Sequence[Suggestion] = (), *, calls: int = 0
@@ -329,7 +319,8 @@ class Session:
         """What a control reads: what its user stated."""
         from hepm.experience.prompt import Prompt, PromptOptions, items_of, render
 
-        user, options = self._run.user, self._options.prompt or PromptOptions()
+        user = self._run.user
+        options = self._prompt_options or PromptOptions()
         notes = None
         if user and options.notes:
             notes = self._ask(lambda: self._memory.preferences.notes(user, namespace=self._namespace))
@@ -349,7 +340,7 @@ class Session:
 
         A shadow session draws none.
         """
-        options = self._options.prompt
+        options = self._prompt_options
         chosen = options is not None and (options.policy != "hybrid" or not options.suggestions)
         with self._record.lock:
             if self.level or chosen or self.is_shadow or not self._memory.sessions.guarded:
@@ -358,7 +349,7 @@ class Session:
             if level is None:
                 return SILENT
             self._tag(LEVEL, level)
-            self._must_keep()
+            self._file.lacks_draw = True
             self.keep()  # whatever ends this process, the level stays
             return level
 
@@ -414,7 +405,7 @@ class Session:
                 self._record.turns(),
                 tool,
                 arguments or {},
-                tools=self._options.tools if tools is None else tools,
+                tools=self._tools if tools is None else tools,
                 user=self._run.user,
                 namespace=self._namespace,
             )
@@ -488,8 +479,7 @@ class Session:
 
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""
-        if self._file is not None:
-            self._record.begin_with(self._file.turns[:turns])
+        self._record.begin_with(self._file.turns[:turns])
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
@@ -552,22 +542,20 @@ class Session:
             turns: Those of the run, if they are just read.
         """
         # A stored session has no file any more.
-        if self._file is None or self._stored is not None:
+        if self._stored is not None or not self._memory.sessions.journal.keeps:
             return
         with self._record.lock:
             try:
                 if turns is None:
                     turns = self._record.turns()
                 run = replace(self._run, turns=turns)
-                redactor = self._options.ingest.redactor
-                self._file.write(run, self._shown, self.aliases, self.parts, redactor)
+                self._file.write(run, self._shown, self.aliases, self.parts, self._ingest_options.redactor)
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 
     def discard(self) -> None:
         """Forget what is on disk of a session that is stored, or not to be."""
-        if self._file is not None:
-            self._file.remove()
+        self._file.remove()
 
     def finish(
         self,
@@ -588,38 +576,6 @@ class Session:
                 recorded. Nothing of it is stored then.
             StoreError: the store cannot be written. Call it again later.
         """
-        self._store(success, reward, messages)
-
-    async def afinish(
-        self,
-        *,
-        success: bool | None = None,
-        reward: float | None = None,
-        messages: Messages | None = None,
-    ) -> None:
-        """`finish` without blocking the event loop."""
-        if messages is not None:
-            messages = [*messages]  # the conversation may go on meanwhile
-        await asyncio.to_thread(self._store, success, reward, messages)
-
-    def _finished(self, success: bool | None, reward: float | None, messages: Messages | None) -> Trajectory:
-        """The run to store, without the hints of this session."""
-        if self._failed is not None:
-            raise self._failed
-        if messages is not None:
-            self._record.take(messages)
-        # A run that is finished again keeps its turns and its time: only a label is new.
-        run = self._stored or replace(self._run, ended_at=time.time())
-        if self._stored is None or messages is not None:
-            run = replace(run, turns=self._record.turns())
-        try:
-            return replace(run, tags=self._run.tags, outcome=graded(reward, success), tools=self._options.tools or ())
-        except ValueError as error:
-            raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
-
-    def _store(
-        self, success: bool | None = None, reward: float | None = None, messages: Messages | None = None
-    ) -> None:
         with self._storing, switching_often():
             run = self._finished(success, reward, messages)
             # A session that only had a system prompt is no run.
@@ -637,17 +593,45 @@ class Session:
             if self.forgotten:
                 _log.warning("the session %r was forgotten: nothing of it is stored", self.id)
                 return
-            shown, options = list(self._shown), self._options.ingest
+            shown = list(self._shown)
+            options = self._ingest_options
             report = self._memory.sessions.store(run, shown, namespace=self._namespace, options=options)
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
             sessions = self._memory.sessions
             self.discard()
-            if self._options.distill and (run.outcome != Outcome() or report.by_rule):
+            if self._distill and (run.outcome != Outcome() or report.by_rule):
                 sessions.distill_soon(namespace=self._namespace)
             tried = self.trial is not None and not self.trial.shadow
             sessions.tidy_soon(tried=tried, options=options, namespace=self._namespace)
+
+    async def afinish(
+        self,
+        *,
+        success: bool | None = None,
+        reward: float | None = None,
+        messages: Messages | None = None,
+    ) -> None:
+        """`finish` without blocking the event loop."""
+        if messages is not None:
+            messages = [*messages]  # the conversation may go on meanwhile
+        await to_thread(self.finish, success=success, reward=reward, messages=messages)
+
+    def _finished(self, success: bool | None, reward: float | None, messages: Messages | None) -> Trajectory:
+        """The run to store, without the hints of this session."""
+        if self._failed is not None:
+            raise self._failed
+        if messages is not None:
+            self._record.take(messages)
+        # A run that is finished again keeps its turns and its time: only a label is new.
+        run = self._stored or replace(self._run, ended_at=time.time())
+        if self._stored is None or messages is not None:
+            run = replace(run, turns=self._record.turns())
+        try:
+            return replace(run, tags=self._run.tags, outcome=graded(reward, success), tools=self._tools or ())
+        except ValueError as error:
+            raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -655,7 +639,7 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._stored is None:
             try:
-                self._store()
+                self.finish()
             except HepmError as failed:
                 if kind is None:
                     raise
@@ -663,13 +647,13 @@ class Session:
 
     async def __aenter__(self) -> Self:
         # What suggestions are made of is read now: the first hint need not wait for it.
-        await asyncio.to_thread(
-            self._ask, lambda: self._memory.prompt((), options=self._options.prompt, namespace=self._namespace)
+        await to_thread(
+            self._ask, lambda: self._memory.prompt((), options=self._prompt_options, namespace=self._namespace)
         )
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        await asyncio.to_thread(self.__exit__, kind, *error)
+        await to_thread(self.__exit__, kind, *error)
 
 
 def _is_control(trial: Trial | None) -> bool:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import takewhile
 from random import Random
+from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.trials import CONTROL, MEMORY
 from hepm.memory.background import BackgroundJobs
 from hepm.memory.guard import LATEST, LEVELS, NOTHING_KNOWN, GuardState, LevelOutcomes, Outcomes, drawn
+from hepm.memory.journal import common
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 HARMED_HOLDOUT: Final = 0.95
 """Share of sessions that memory leaves alone where it harms; the others show whether that has changed."""
-_PAUSE_FACTOR: Final = 20.0  # a report is made anew after so many times the time that it took
 
 
 class _Reported(NamedTuple):
@@ -45,10 +44,10 @@ class Sessions:
     """What the sessions of one memory share. Threads may share it.
 
     Attributes:
-        journal: Keeps sessions under way on disk; None does not.
+        journal: Keeps sessions under way on disk, if it has a folder.
     """
 
-    def __init__(self, memory: Memory, *, journal: Journal | None, guard: bool) -> None:
+    def __init__(self, memory: Memory, *, journal: Journal, guard: bool) -> None:
         self.journal = journal
         self._memory = memory
         self._guard = guard
@@ -68,8 +67,6 @@ class Sessions:
         self, id: str, *, namespace: str = DEFAULT_NAMESPACE, ingest_options: IngestOptions | None = None
     ) -> Session | None:
         """The session that a crash or a restart left under way; None if there is none. It may go on or be finished."""
-        if self.journal is None:
-            return None
         kept = self.journal.find(namespace, id)
         if kept is None:
             return None
@@ -92,8 +89,6 @@ class Sessions:
         Args:
             known: Stamps of the files that need not be read. Those of all files are in it afterwards.
         """
-        if self.journal is None:
-            return []
         return list(self.journal.changed(known))
 
     def by_namespace(self) -> Counter[str]:
@@ -102,12 +97,10 @@ class Sessions:
 
     def is_under_way(self, id: str, namespace: str) -> bool:
         """Whether a session is on disk."""
-        return self.journal is not None and self.journal.find(namespace, id) is not None
+        return self.journal.find(namespace, id) is not None
 
     def forget(self, selection: Selection, *, namespace: str, dry_run: bool = False) -> list[str]:
         """End the matching sessions under way on disk, so that no process stores them; the ids of their runs."""
-        if self.journal is None:
-            return []
         forgotten: list[str] = []
         for kept in self.under_way(set()):
             if kept.namespace == namespace and selection.matches(kept.run):
@@ -115,12 +108,6 @@ class Sessions:
                 if not dry_run:
                     self.journal.forget(kept)
         return forgotten
-
-    def why_not_kept(self) -> str:
-        """Why sessions under way cannot be kept on disk now; "" if they can."""
-        if self.journal is None:
-            return ""
-        return self.journal.why_not_kept()
 
     # Left behind, or ended
 
@@ -130,8 +117,6 @@ class Sessions:
         A crash may have ended them. A rule may label them (`IngestOptions.outcome_by`); else they do not count until
         they are labelled. `Memory.session(id=…)` continues them.
         """
-        if self.journal is None:
-            return 0
         stored = 0
         for kept in self.journal.idle(idle_s):
             report = self.store(kept.run, kept.shown, namespace=kept.namespace, options=options)
@@ -150,9 +135,7 @@ class Sessions:
         stored = self._memory.run(kept.run.id, namespace=kept.namespace)
         if stored is None:
             return None
-        pairs = zip(kept.run.turns, stored.turns, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        rest = kept.run.turns[same:]
+        rest = kept.run.turns[common(kept.run.turns, stored.turns) :]
         if all(turn.role == "system" for turn in rest):
             return None
         # The id of the stored run is taken: "run-2", "run-3".
@@ -186,7 +169,7 @@ class Sessions:
         Args:
             tried: Whether the session was in an experiment, which may now show that.
         """
-        if self.journal is not None:
+        if self.journal.keeps:
             self._jobs.later(lambda: self.store_abandoned(options=options), key="abandoned")
         if tried:
             self._jobs.later(lambda: self.uplift(namespace=namespace, lately=True), key=("uplift", namespace))
@@ -246,13 +229,15 @@ class Sessions:
         """
         from hepm.uplift.report import uplift_of
 
-        revision, began = self._memory.mirrors.revision, time.monotonic()
+        revision = self._memory.mirrors.revision
+        began = monotonic()
         known = self._reports.get(namespace)
         if known is not None and (known.revision == revision or (lately and began < known.until)):
             return known.report
         report = uplift_of(self._memory.store.trial_sessions(namespace=namespace), namespace=namespace)
-        ended = time.monotonic()
-        self._reports[namespace] = _Reported(revision, ended + _PAUSE_FACTOR * (ended - began), report)
+        ended = monotonic()
+        # It is made anew after twenty times the time that it took.
+        self._reports[namespace] = _Reported(revision, ended + 20 * (ended - began), report)
         return report
 
     def harm(self, *, namespace: str = DEFAULT_NAMESPACE) -> Effect | None:

@@ -12,13 +12,13 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from hepm.embed.embedder import HashingEmbedder
 from hepm.errors import InputError, StoreUnavailableError
-from hepm.graph.delta import SAID_CHARS, words_of
+from hepm.graph.delta import SAID_CHARS, Names, words_of
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.formats.turns import read_messages
 from hepm.ingest.records import decoded_text
@@ -35,16 +35,8 @@ MOST_MISSED: Final = 0.05
 """Share of sessions that need a tool which was left out, from which on a namespace gets whole lists again."""
 FAR_TOO_MANY: Final = 0.15
 """The share that this is tested against."""
-_GROWS_BY: Final = 3
-"""The best tools for a later request, which the list takes up: fewer miss more sessions, more let it grow longer."""
-_LEADING: Final = 5  # the best tools, of which it is looked at what runs called before them
-_OF_EARLIER: Final = 0.5  # of a tool that runs called before one of these, where that one has 1
-_DESCRIBED_CHARS: Final = 500  # of a description, for the model
-_READ_CHARS: Final = 100_000  # of a conversation, in which names of tools are looked for
-_LATEST: Final = 100  # sessions, by which it is decided whether lists are shortened
 
 # A name in a text: "get_user.details" and "mcp__files-read", and whatever stands in quotation marks.
-_NAME: Final = re.compile(r"[\w./:-]+")
 _QUOTED: Final = re.compile(r"[`'\"]([^`'\"\n]{1,128})[`'\"]")
 _TELLING: Final = re.compile(r"[\W\d_]|[a-z][A-Z]")  # in a name that is no common word, as "search" is
 
@@ -83,7 +75,7 @@ class Shortlist:
 
     tools: tuple[object, ...]
     reasons: Mapping[ToolName, str]
-    left_out: tuple[ToolName, ...]
+    left_out: Names
     tokens: int
     tokens_saved: int
     off: str = ""
@@ -100,7 +92,6 @@ def misses_too_many(sessions: int, missed: int) -> bool:
     return odds > math.log(20)
 
 
-@dataclass(slots=True)
 class _List:
     """The stable list of a namespace.
 
@@ -110,14 +101,16 @@ class _List:
         missed: Of the latest sessions, whether they needed a tool that is not in it.
     """
 
-    known: set[ToolName] = field(default_factory=set[ToolName])
-    kept: Reasons = field(default_factory=Reasons)
-    missed: deque[bool] = field(default_factory=lambda: deque(maxlen=_LATEST))
+    def __init__(self) -> None:
+        self.known = set[ToolName]()
+        self.kept = Reasons()
+        self.missed = deque[bool](maxlen=100)
 
     @property
     def off(self) -> str:
         """Why all tools are sent; "" where they are not."""
-        sessions, missed = len(self.missed), sum(self.missed)
+        sessions = len(self.missed)
+        missed = sum(self.missed)
         if not misses_too_many(sessions, missed):
             return ""
         return f"{missed:,} of {sessions:,} sessions needed a tool that is not in the list"
@@ -160,8 +153,8 @@ class Shortlists:
             if len(new) <= k:
                 needed = dict.fromkeys(new, "new") | needed
             own.known.update(tokens)
-            # A first request fills the list; later ones add a little.
-            most = k if own.kept.keys().isdisjoint(tokens) else _GROWS_BY
+            # A first request fills the list. Later ones add three: fewer miss more sessions, more let it grow longer.
+            most = k if own.kept.keys().isdisjoint(tokens) else 3
             own.kept = needed | own.kept
             left = math.inf
             if budget_tokens is not None:
@@ -229,9 +222,10 @@ class Shortlists:
 
         for tool, share in requests.called_by_alike(words_of(request[:SAID_CHARS])).items():
             add(tool, share, "called by runs of like requests")
-        for leading in sorted(score, key=lambda name: -score[name])[:_LEADING]:
+        # What runs called before one of the five best tools gets half of that one's score.
+        for leading in sorted(score, key=lambda name: -score[name])[:5]:
             for tool, share in requests.called_before(names.own(leading)).items():
-                add(tool, _OF_EARLIER * share * score[leading], f"runs call it before {leading}")
+                add(tool, 0.5 * share * score[leading], f"runs call it before {leading}")
         found: dict[ToolName, FoundTool] = {}
         for tool, one in zip(index.tools_N, given, strict=True):
             if tool is not None and score[tool.name] > 0:
@@ -242,9 +236,8 @@ class Shortlists:
     def _called(self, index: ToolIndex, mirror: NamespaceMirror) -> Reasons:
         """The tools that recorded runs called, also by another name, with the reason for each."""
         names = ToolNames.of(mirror.marks, (), index.names_N)
-        called = mirror.called()
-        # "execute-tool weather/forecast" is a call of "execute-tool".
-        outer = {tool.partition(" ")[0] for tool in called}
+        # "execute-tool weather/forecast" is a call of "execute-tool", too.
+        called = {*mirror.called(), *[tool.partition(" ")[0] for tool in mirror.called()]}
         # Tools that runs called and the agent has no more, by their descriptions.
         gone: dict[str, ToolName] = {}
         with suppress(StoreUnavailableError):
@@ -255,7 +248,7 @@ class Shortlists:
         for tool in index.tools_N:
             if tool is None:
                 continue
-            if names.own(tool.name) in called or names.own(tool.name) in outer:
+            if names.own(tool.name) in called:
                 kept[tool.name] = "called in recorded runs"
             elif tool.description in gone:
                 kept[tool.name] = f"has the description of {gone[tool.description]}, which runs called"
@@ -265,7 +258,10 @@ class Shortlists:
 def needed_here(turns: Sequence[Turn], names: Iterable[ToolName], tool_choice: object) -> Reasons:
     """The tools that a request cannot do without, with the reason for each."""
     called = {normal(call.name) for turn in turns for call in turn.calls}
-    named = _names_in(_said_in(turns, "system", "user"))
+    said = _said_in(turns, "system", "user")[-100_000:]  # of a long conversation its end
+    # What may be a tool's name: what is no common word, and what stands in quotation marks.
+    words = {word.strip("./:-") for word in re.findall(r"[\w./:-]+", said)}
+    named = {*filter(_TELLING.search, words), *_QUOTED.findall(said)}
     # {"type": "function", "function": {"name": "find"}} and all other forms: what stands in it as a text.
     forced = set(_QUOTED.findall(repr(tool_choice)))
     needed: Reasons = {}
@@ -283,13 +279,6 @@ def _said_in(turns: Sequence[Turn], *roles: str) -> str:
     return "\n".join(turn.text for turn in turns if turn.role in roles)
 
 
-def _names_in(text: str) -> set[str]:
-    """What may be a tool's name in a text: what is no common word, and what stands in quotation marks."""
-    text = text[-_READ_CHARS:]
-    words = {word.strip("./:-") for word in _NAME.findall(text)}
-    return {*filter(_TELLING.search, words), *_QUOTED.findall(text)}
-
-
 def _shortened(given: Sequence[object], index: ToolIndex, reasons: Mapping[ToolName, str]) -> Shortlist:
     left_out = dict.fromkeys(name for name in index.names_N if name and name not in reasons)
     kept = [place for place, name in enumerate(index.names_N) if name not in left_out]
@@ -302,23 +291,25 @@ def _shortened(given: Sequence[object], index: ToolIndex, reasons: Mapping[ToolN
 def more_tools() -> Object:
     """The tool with which a model reaches what was left out, as Chat Completions describe it."""
     about = "Words of what the tool should do, such as 'convert a document to PDF'; empty to list all names."
-    function: Object = {
-        "name": MORE_TOOLS,
-        "description": "Find further tools: this list leaves out tools that are seldom needed. What is found can be "
-        "called from the next step on.",
-        "parameters": {
-            "type": "object",
-            "properties": {"query": {"type": "string", "description": about}},
-            "required": ["query"],
+    return {
+        "type": "function",
+        "function": {
+            "name": MORE_TOOLS,
+            "description": "Find further tools: this list leaves out tools that are seldom needed. What is found can "
+            "be called from the next step on.",
+            "parameters": {
+                "type": "object",
+                "properties": {"query": {"type": "string", "description": about}},
+                "required": ["query"],
+            },
         },
     }
-    return {"type": "function", "function": function}
 
 
 def described(found: Iterable[FoundTool]) -> str:
     """The tools that were found, for the model: a line of JSON for each."""
     lines: list[str] = []
     for one in found:
-        about = {"name": one.name, "description": one.description[:_DESCRIBED_CHARS]}
+        about = {"name": one.name, "description": one.description[:500]}
         lines.append(json.dumps(about, ensure_ascii=False))
     return "\n".join(lines) or "No tool fits these words: try others, or an empty query for all names."

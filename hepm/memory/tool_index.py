@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hepm.errors import InputError
+from hepm.evidence.decisions import FloatArray
 from hepm.evidence.engine import stem
 from hepm.ingest.fields import is_object
 from hepm.ingest.records import RecordError, decoded_text, is_record, json_of
@@ -29,7 +29,6 @@ from hepm.types import Tool
 if TYPE_CHECKING:
     from hepm.embed import Embedder
 
-FloatArray: TypeAlias = NDArray[np.float64]
 Postings: TypeAlias = dict[str, tuple[list[int], FloatArray]]
 """By stem: the numbers of the tools that hold it, and what it says for each, shape (H,)."""
 
@@ -41,18 +40,10 @@ _OF_CLAUSE: Final = 0.5
 """Of the best clause of a request, where the whole has 1: a request that needs five tools names each in a clause."""
 _OF_WORDS: Final = 0.5
 """Of words, where a model's cosines with the whole and with the best clause have 1 each."""
-_MOST_CLAUSES: Final = 12
-_EMBEDDED_CHARS: Final = 600
-_MOST_WORDS: Final = 2_000
-"""Words that are read of one field: a description of megabytes must not hold others up."""
-_INDEXES: Final = 4
 
 # "getUserID2" is get, User, ID, 2; what has no blanks between words (Chinese, Japanese, Korean) is taken in pairs.
 _PIECE: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W\d_]+")
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_CLAUSE_END: Final = re.compile(r"[.!?;:,\n。；、，！？]+|\b(?:and|then|also|after|before)\b")
-_PROVIDER_SIDE: Final = ("function", "custom", None)
-"""The types of the tools that a client runs; others, such as "web_search", the provider runs."""
 
 
 class ToolIndex:
@@ -97,7 +88,10 @@ class ToolIndex:
         Args:
             embedder: A model whose vectors count, too; None for words alone.
         """
-        clauses = _clauses_of(text)
+        ends = r"[.!?;:,\n。；、，！？]+|\b(?:and|then|also|after|before)\b"
+        clauses = [clause.strip() for clause in re.split(ends, text)]
+        # Those with three words or more; of texts without blanks all.
+        clauses = [clause for clause in clauses if len(clause.split()) >= 3 or _UNSPACED.search(clause)][:12]
         words_N = _of_best(self._bm25(text))
         by_clause = [self._bm25(clause) for clause in clauses]
         if by_clause:
@@ -142,9 +136,7 @@ def index_of(tools: Sequence[object]) -> ToolIndex:
     return _index(tuple(texts))
 
 
-@lru_cache(maxsize=_INDEXES)
-def _index(texts: tuple[str, ...]) -> ToolIndex:
-    return ToolIndex(texts)
+_index: Final = lru_cache(maxsize=4)(ToolIndex)
 
 
 def _tool_in(text: str) -> Tool | None:
@@ -152,7 +144,8 @@ def _tool_in(text: str) -> Tool | None:
         definition = decoded_text(text)
     except RecursionError as error:
         raise InputError("tools holds a tool that is nested too deeply") from error
-    if is_object(definition) and definition.get("type") not in _PROVIDER_SIDE:
+    # Tools of other types, such as "web_search", the provider runs.
+    if is_object(definition) and definition.get("type") not in ("function", "custom", None):
         return None
     return next(iter(read_tools((definition,))), None)
 
@@ -178,7 +171,7 @@ def _stems(text: str) -> list[str]:
     """The words of a text or a name, as they are compared, but for those that say nothing."""
     found: list[str] = []
     for match in _PIECE.finditer(text):
-        if len(found) >= _MOST_WORDS:
+        if len(found) >= 2_000:  # a description of megabytes must not hold others up
             break
         piece = match[0]
         if _UNSPACED.match(piece):
@@ -188,18 +181,11 @@ def _stems(text: str) -> list[str]:
     return found
 
 
-def _clauses_of(text: str) -> list[str]:
-    """The clauses of a request with three words or more; of texts without blanks all."""
-    clauses = [clause.strip() for clause in _CLAUSE_END.split(text)]
-    whole = [clause for clause in clauses if len(clause.split()) >= 3 or _UNSPACED.search(clause)]
-    return whole[:_MOST_CLAUSES]
-
-
 def _prose_of(tool: Tool | None) -> str:
     """A tool as a model for sentences reads it: "get user id: Look up a user"."""
     if tool is None:
         return ""
-    return f"{' '.join(_PIECE.findall(tool.name)).lower()}: {tool.description}"[:_EMBEDDED_CHARS]
+    return f"{' '.join(_PIECE.findall(tool.name)).lower()}: {tool.description}"[:600]
 
 
 def _of_best(scores_N: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from hepm.errors import StoreDamagedError
@@ -36,7 +36,7 @@ def upgrade(
     done: list[str] = []
     if version_before:
         done.append(f"upgraded from schema version {version_before} to {header.schema_version}")
-        done += _count_by_todays_rules(store, embedder)
+        done += _counted_by_todays_rules(store, embedder)
     if success_from is not None and success_from != header.success_from:
         from hepm.ingest.pipeline import replay_with
 
@@ -54,11 +54,10 @@ def upgrade(
         store.settle_upgrade()
 
 
-def _count_by_todays_rules(store: Store, embedder: AgreedEmbedder) -> list[str]:
+def _counted_by_todays_rules(store: Store, embedder: AgreedEmbedder) -> Iterator[str]:
     """Count again the namespaces that today's rules count otherwise; what was done, in clauses."""
     from hepm.ingest.pipeline import replay_with
 
-    done: list[str] = []
     for namespace in store.namespaces():
         _log.info("the runs of %s are read by today's rules", namespace)
         restated = store.restate(namespace=namespace, replay=replay_with(None))
@@ -69,7 +68,6 @@ def _count_by_todays_rules(store: Store, embedder: AgreedEmbedder) -> list[str]:
             try:
                 store.rebuild(namespace=namespace, replay=replay_with(agreed), embedder=agreed)
             except StoreDamagedError:
-                done.append(f"the runs of {namespace} could not be counted again: `hepm doctor` names why")
+                yield f"the runs of {namespace} could not be counted again: `hepm doctor` names why"
                 continue
-        done.append(f"the runs of {namespace} were counted again by today's rules")
-    return done
+        yield f"the runs of {namespace} were counted again by today's rules"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from hepm.ingest.records import MAX_LABEL
-from hepm.types import Object
+from hepm.types import Objects
 
 
 def _day(text: str) -> date:
@@ -84,15 +84,15 @@ class ReportGiven(TypedDict):
     lately: float | None
     saved: int
     twice: int
-    forks: list[Object]
-    sections: list[Object]
+    forks: Objects
+    sections: Objects
     advice: list[str]
 
 
 class FoundRuns(TypedDict):
     """Stored runs, the latest first, whether there are more, and what a filter can be set to."""
 
-    runs: list[Object]
+    runs: Objects
     more: bool
     tools: list[str]
     models: list[str]
@@ -104,7 +104,7 @@ class TurnShown(TypedDict):
 
     role: str
     text: str
-    calls: list[Object]
+    calls: Objects
     hinted: list[str]
 
 

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 _DRAWING: Final = ("elements.js", "graph.js", "drawing.js", "panel.js", "search.js")
 """The scripts that draw a graph with vis-network, in the order they are loaded."""
-_INCLUDED: Final = re.compile(r"\{\{(\w+\.html)\}\}")
-_PLACEHOLDER: Final = re.compile(r"\{\{(\w+)\}\}")
 
 
 def filled(
@@ -54,12 +52,12 @@ def filled(
     inside["scripts"] = "".join(f"<script>{script}</script>\n" for script in loaded)
     template = _template("page.html").replace("{{body}}", _template(body))
     # In one pass, so that a title that reads like a placeholder stays a title.
-    return _PLACEHOLDER.sub(lambda found: inside[found[1]], template), policy
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: inside[found[1]], template), policy
 
 
 def _template(name: str) -> str:
     """A template with those that it names inside."""
-    return _INCLUDED.sub(lambda found: _template(found[1]), _asset(name))
+    return re.sub(r"\{\{(\w+\.html)\}\}", lambda found: _template(found[1]), _asset(name))
 
 
 def _asset(name: str) -> str:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from importlib.resources import files
@@ -32,7 +33,7 @@ from hepm.agents.wire import read_object
 from hepm.errors import InputError
 from hepm.graph.mirror.mirror import switching_often
 from hepm.text import what_is_wrong
-from hepm.types import Object
+from hepm.types import Object, Objects
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -70,7 +71,7 @@ class Door:
     def __post_init__(self) -> None:
         types = get_type_hints(self.work, include_extras=True)
         self.about = (getdoc(self.work) or "").partition("\n")[0]
-        self.gives: TypeAdapter[Any] = TypeAdapter(types.pop("return"))
+        self.gives = TypeAdapter(types.pop("return"))
         self.takes: TypeAdapter[Any] | None = TypeAdapter(types.popitem()[1]) if len(types) > 1 else None
 
     async def answer(self, request: Request) -> Response:
@@ -78,11 +79,10 @@ class Door:
         if self.writes:
             _check_may_write(request)
         arguments = [] if self.takes is None else [await _read(request, self.takes)]
-        if self.page is None:
-            return Response(await asyncio.to_thread(self._text, request, *arguments), media_type=_JSON)
-        make = partial(self._text, request, *arguments)
+        # With the name of the request's token, as `asyncio.to_thread` does it.
+        make = partial(copy_context().run, self._text, request, *arguments)
         text = await asyncio.get_running_loop().run_in_executor(self.page, make)
-        return Response(text, media_type=_JSON, headers=HEADERS)
+        return Response(text, media_type=_JSON, headers=HEADERS if self.page else None)
 
     def _text(self, *arguments: Any) -> str:
         """The answer's text: in ASCII, as texts may contain lone surrogates."""
@@ -144,7 +144,7 @@ def document_of(doors: Sequence[Door]) -> Object:
 def _operation(one: Door, takes: Object | None, gives: Object, schemas: Object) -> Object:
     """A door in the document, by the schemas of its query or body and of its answer."""
     statuses = {405, *one.refuses}
-    parameters: list[Object] = []
+    parameters: Objects = []
     operation: Object = {"summary": one.about, "parameters": parameters}
     if one.path in OPEN:
         operation["security"] = []

@@ -17,7 +17,7 @@ from hepm.errors import NotFoundError
 from hepm.memory import Memory
 from hepm.report.forks import Fork
 from hepm.text import count_of, cut, cut_off, on_one_line, percent
-from hepm.types import START, Evidence, Object, ToolName
+from hepm.types import START, Evidence, Object, Objects, ToolName
 from hepm.web.document import filled
 from hepm.web.layout import layout
 
@@ -25,11 +25,8 @@ EvidenceOf: TypeAlias = Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence
 """Runs and summaries behind edges, in their order."""
 MOST_TOOLS: Final = 200
 """Tools drawn at once, the most called first."""
-_LABEL_CHARACTERS: Final = 36  # of a tool's name in a sentence
 _EDGES_PER_TOOL: Final = 15  # the strongest; more would hide one another
 # Limits on the texts of one tool or edge, so that a page of 200 tools has a few MB.
-_SUMMARIES: Final = 6
-_RUNS: Final = 30
 _TEXT_CHARACTERS: Final = 600
 
 
@@ -81,7 +78,8 @@ def read_graph(
     counts += f", {count_of(len(edges), 'edge')}"
     if focus is not None:
         counts = f"neighbourhood of {_named(focus)}: {counts}"
-    successes, runs = outcomes[0], sum(outcomes)
+    successes = outcomes[0]
+    runs = sum(outcomes)
     if runs:
         counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({percent(successes / runs)})"
     missing = {"more tool": len(ordered[most:]), "weaker edge": weaker}
@@ -100,11 +98,11 @@ def read_graph(
 
 def _strongest(
     graph: nx.DiGraph[ToolName], names: Sequence[ToolName], evidence: EvidenceOf | None
-) -> tuple[list[Object], int]:
+) -> tuple[Objects, int]:
     """The strongest edges of each tool to the others, by source, and how many weaker ones there are."""
     index = {name: number for number, name in enumerate(names)}
     ends: list[tuple[ToolName, ToolName]] = []
-    edges: list[Object] = []
+    edges: Objects = []
     weaker = 0
     for source in names:
         after: Mapping[ToolName, Mapping[str, Any]] = graph[source]
@@ -132,12 +130,12 @@ def _around(graph: nx.DiGraph[ToolName], focus: ToolName) -> set[ToolName]:
 
 
 def _named(tool: ToolName) -> str:
-    return on_one_line(cut(tool, _LABEL_CHARACTERS))
+    return on_one_line(cut(tool, 36))  # in a sentence
 
 
-def _placed(graph: nx.DiGraph[ToolName], names: Sequence[ToolName], edges: Sequence[Object]) -> list[Object]:
+def _placed(graph: nx.DiGraph[ToolName], names: Sequence[ToolName], edges: Sequence[Object]) -> Objects:
     """Tools with their places."""
-    tools: list[Object] = []
+    tools: Objects = []
     for name in names:
         node = graph.nodes[name]
         known = {key: node[key] for key in ("calls", "errors", "description")}
@@ -155,8 +153,8 @@ def _fork_data(fork: Fork) -> Object:
 def texts_of(behind: Evidence) -> Object:
     """What the page shows of the runs and summaries behind an edge."""
     return {
-        "summaries": [cut_off(text, _TEXT_CHARACTERS) for text in behind.summaries[:_SUMMARIES]],
-        "runs": [cut_off(text, _TEXT_CHARACTERS) for text in behind.runs[:_RUNS]],
+        "summaries": [cut_off(text, _TEXT_CHARACTERS) for text in behind.summaries[:6]],
+        "runs": [cut_off(text, _TEXT_CHARACTERS) for text in behind.runs[:30]],
         "all_summaries": len(behind.summaries),
         "all_runs": len(behind.runs),
     }

@@ -15,11 +15,6 @@ from hepm.types import START
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 FloatArray: TypeAlias = NDArray[np.float64]
 
-# Windows and names are wider than high, so the plane is stretched.
-_WIDE: Final = 1.35
-_ROOM: Final = 140.0  # page units from a dot to the next, if all lay on a grid
-_START_RADIUS: Final = 16
-_GAP: Final = 45.0  # page units between two dots, for a name and an arrowhead
 _ROUNDS: Final = 100
 
 
@@ -32,14 +27,14 @@ def layout(tools: Rows, edges: Rows) -> list[tuple[int, int, int]]:
     radii: list[int] = []
     for tool in tools:
         by_calls = round(9 + 15 * math.sqrt(min(tool["calls"], most) / most))
-        radii.append(_START_RADIUS if tool["name"] == START else by_calls)
+        radii.append(16 if tool["name"] == START else by_calls)
     xy_N2 = _apart(_drawn(tools, edges), radii)
     return [(round(x), round(y), radius) for (x, y), radius in zip(xy_N2.tolist(), radii, strict=True)]
 
 
 def _apart(xy_N2: FloatArray, radii: Sequence[int]) -> FloatArray:
     """The centres of dots, moved until no two are too near each other."""
-    needed_NN = np.add.outer(radii, radii) + _GAP
+    needed_NN = np.add.outer(radii, radii) + 45.0  # page units, for a name and an arrowhead
     np.fill_diagonal(needed_NN, 0)
     for _ in range(_ROUNDS):
         away_NN2 = xy_N2[:, None] - xy_N2
@@ -69,6 +64,7 @@ def _drawn(tools: Rows, edges: Rows) -> FloatArray:
         # Turned so that it points to the left, where reading begins.
         cos, sin = -xy[0] / (float(np.linalg.norm(xy[0])) or 1.0)
         xy = xy @ np.array([[cos, -sin], [sin, cos]])
-    xy *= _ROOM * math.sqrt(len(tools)) / np.ptp(xy, axis=0).max()
-    xy[:, 0] *= _WIDE
+    # 140 page units from a dot to the next, if all lay on a grid.
+    xy *= 140 * math.sqrt(len(tools)) / np.ptp(xy, axis=0).max()
+    xy[:, 0] *= 1.35  # windows and names are wider than high
     return xy

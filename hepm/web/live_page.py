@@ -5,13 +5,13 @@ The document at `/` contains no data and is open to every client. The data come 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
 from datetime import time as time_of_day
 from functools import cached_property, partial
+from time import monotonic
 from typing import Any, Final, cast
 
 from starlette.requests import Request
@@ -30,7 +30,7 @@ from hepm.report.forks import Fork
 from hepm.report.receipts import monday_of, week_of
 from hepm.report.report import Report
 from hepm.text import cut
-from hepm.types import Object
+from hepm.types import Object, Objects
 from hepm.uplift.effect_text import ADJUSTED, COLUMNS
 from hepm.web.answers import (
     EdgeQuery,
@@ -53,10 +53,6 @@ MOST_RUNS: Final = 50
 MOST_LISTED: Final = 100
 """Hints, runs or lessons of one answer."""
 
-_KEPT: Final = 24  # graphs, counts and advice
-# A graph is drawn anew after so many times the time that this took, so that runs under way go first.
-_PAUSE_FACTOR: Final = 10.0
-_READ_CHARS: Final = 4_000  # the part of a user's request that is read
 _SCRIPTS: Final = (
     "main.js",
     "api.js",
@@ -69,9 +65,7 @@ _SCRIPTS: Final = (
     "live.js",
 )
 _DAY_S: Final = 86_400
-_WEEK_S: Final = 7 * _DAY_S
 _MOST_CHOICES: Final = 500  # of a filter
-_MODELS_OF: Final = 10_000  # latest runs whose models can be chosen
 
 
 def routes(runs: LiveRuns) -> tuple[Route, list[Door]]:
@@ -97,32 +91,33 @@ class _Page:
         self._runs = runs
         self._memory = runs.memory
         # By what it is and the namespace: the revision that it was made at, until when it stands, and itself.
-        self._kept: Bounded[tuple[str, str, str], tuple[int, float, Any]] = Bounded(_KEPT)
+        self._kept = Bounded[tuple[str, str, str], tuple[int, float, Any]](24)
 
     # HTTP
 
     async def document(self, request: Request) -> Response:
-        del request
-        html, policy = self._document
-        headers = {**HEADERS, "content-security-policy": f"{policy}; frame-ancestors 'none'"}
-        return HTMLResponse(html, headers=headers)
+        return self._document
 
     @cached_property
-    def _document(self) -> tuple[str, str]:
+    def _document(self) -> Response:
         nothing: Object = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
         rules = ("connect-src 'self'", "img-src data:")
         values = {"title": "hepm"}
-        return filled("live.html", nothing, values, scripts=_SCRIPTS, styles=("live.css", "report.css"), rules=rules)
+        styles = ("live.css", "report.css")
+        html, policy = filled("live.html", nothing, values, scripts=_SCRIPTS, styles=styles, rules=rules)
+        return HTMLResponse(html, headers={**HEADERS, "content-security-policy": f"{policy}; frame-ancestors 'none'"})
 
     def _made(self, what: str, namespace: str, make: Callable[[], Any], about: str = "") -> Any:
         """What `make` gives, kept until the memory changed and ten times the time that it took has passed."""
-        key, revision = (what, namespace, about), self._memory.header.revision
+        key = (what, namespace, about)
+        revision = self._memory.header.revision
         kept = self._kept.get(key)
-        if kept is None or (kept[0] != revision and time.monotonic() > kept[1]):
-            began = time.monotonic()
+        if kept is None or (kept[0] != revision and monotonic() > kept[1]):
+            began = monotonic()
             value = make()
-            ended = time.monotonic()
-            kept = (revision, ended + _PAUSE_FACTOR * (ended - began), value)
+            ended = monotonic()
+            # So that runs under way go first.
+            kept = (revision, ended + 10 * (ended - began), value)
         self._kept[key] = kept
         return kept[2]
 
@@ -130,17 +125,19 @@ class _Page:
 
     def now(self, request: Request) -> Object:
         """What is under way in a namespace, the latest hints, and the counts of what it holds."""
-        namespace, access, memory = namespace_of(request), access_of(request), self._memory
+        namespace = namespace_of(request)
+        access = access_of(request)
+        memory = self._memory
         recent = list(self._runs.recent.get(namespace, ()))[: -MOST_LISTED - 1 : -1]
         under_way = self._runs.under_way(namespace)
         shown = under_way[:MOST_LISTED]
         stored = memory.store.find_known([hint.run for hint in recent], namespace=namespace)
         requests = self._requests_of([*[hint.run for hint in recent], *[run.id for run in shown]], namespace)
-        hints: list[Object] = []
+        hints: Objects = []
         for hint in recent:
             success = stored[hint.run].success if hint.run in stored else None
             hints.append({**asdict(hint), "success": success, "request": requests[hint.run]})
-        open_runs: list[Object] = []
+        open_runs: Objects = []
         for run in shown:
             open_runs.append({"id": run.id, "door": run.door, "at": run.touched, "request": requests[run.id]})
         # A copy: other threads count while the page reads.
@@ -203,13 +200,13 @@ class _Page:
         since = until = None
         if query.week is not None:
             since = datetime.combine(query.week, time_of_day.min, UTC).timestamp()
-            until = since + _WEEK_S
+            until = since + 7 * _DAY_S
         words = query.model_dump(exclude={"week", "before"})
         run_filter = RunFilter(**{name: value or None for name, value in words.items()}, since=since, until=until)
         before = int(query.before or LAST_ROW)
         found = store.runs_found(run_filter, namespace=namespace, before=min(before, LAST_ROW), limit=MOST_RUNS)
         redactor = self._runs.page_redactor()
-        runs: list[Object] = []
+        runs: Objects = []
         for about in found:
             line = cut(redactor.text(about.request), REQUEST_CHARS)
             runs.append({**about._asdict(), "at": about.ended_at, "request": line})
@@ -222,13 +219,14 @@ class _Page:
         weeks = {week_of(day * _DAY_S) for day in store.outcomes_by_day(namespace=namespace)}
         return {
             "tools": sorted(store.called_tools(namespace=namespace))[:_MOST_CHOICES],
-            "models": store.models(namespace=namespace, most=_MODELS_OF)[:_MOST_CHOICES],
+            "models": store.models(namespace=namespace, most=10_000)[:_MOST_CHOICES],
             "weeks": list(map(monday_of, sorted(weeks, reverse=True)[:_MOST_CHOICES])),
         }
 
     def run(self, request: Request, query: RunQuery) -> Transcript:
         """One run, stored or under way, turn by turn, without secrets."""
-        namespace, id = namespace_of(request), query.id
+        namespace = namespace_of(request)
+        id = query.id
         live = {run.id: run for run in self._runs.under_way(namespace)}
         run = live[id].session.so_far if id in live else self._memory.run(id, namespace=namespace)
         if run is None:
@@ -250,7 +248,7 @@ class _Page:
         redactor = self._runs.page_redactor()
         for run in self._runs.under_way(namespace):
             if run.id in requests:
-                requests[run.id] = cut(redactor.text(request_of(run.session.so_far)[:_READ_CHARS]), REQUEST_CHARS)
+                requests[run.id] = cut(redactor.text(request_of(run.session.so_far)[:4_000]), REQUEST_CHARS)
         return requests
 
     # Lessons
@@ -281,7 +279,9 @@ class _Page:
 
     def retire_or_revive(self, request: Request, change: Retirement) -> Object:
         """Keep a principle or an experience from hints, or let it be found: reject or approve it."""
-        id, kind, namespace = change.id, change.kind, namespace_of(request)
+        id = change.id
+        kind = change.kind
+        namespace = namespace_of(request)
         bank = self._memory.lessons
         stored = bank.lessons(namespace).get(id)
         if stored is None or stored.row.kind != kind:
@@ -297,7 +297,8 @@ def _searched(card: Object) -> str:
 
 def _card(listed: ListedLesson, replaced: Sequence[StoredLesson]) -> Object:
     """A lesson as the page shows it, with what it would replace."""
-    row, lesson = listed.stored.row, listed.lesson
+    row = listed.stored.row
+    lesson = listed.lesson
     about: Object = {}
     if row.kind == "experience":
         about = {name: row.properties[name] for name in ("situation", "action", "outcome")}
@@ -320,5 +321,11 @@ def _card(listed: ListedLesson, replaced: Sequence[StoredLesson]) -> Object:
 
 def _notes(notes: StoredLesson) -> Object:
     row = notes.row
-    about = {"version": row.properties["version"], "by": row.properties["written_by"]}
-    return {"id": row.id, "kind": row.kind, "text": row.text, "user": row.user, **about}
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "text": row.text,
+        "user": row.user,
+        "version": row.properties["version"],
+        "by": row.properties["written_by"],
+    }

@@ -32,7 +32,8 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:  # noqa: D102
         super().on_message_begin()
-        self._in_head, self._left = True, MAX_HEAD
+        self._in_head = True
+        self._left = MAX_HEAD
 
     def on_headers_complete(self) -> None:  # noqa: D102
         self._in_head = False

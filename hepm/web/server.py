@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import signal
 import socket
 import sys
-import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
+from time import monotonic, time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hepm")
 
 _NO_CHECK: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard checks it
-_SWEEP_S: Final = 30.0
-_PROBE_S: Final = 1.0
-_SHOWN_KEY: Final = 40  # characters
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _STATUSES: Final = {
     StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501, HepmError: 409,
@@ -90,7 +87,7 @@ class Server:
         self.options = options
         self.tokens = tokens
         self._upstream_key = upstream_key
-        self.started = time.monotonic()
+        self.started = monotonic()
         self._sessions = "ok"
         self._probe_at = 0.0
         self._proxy: Proxy | None = None
@@ -118,21 +115,20 @@ class Server:
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=_HANDLERS)
         self.app: ASGIApp = Guard(inner, host=options.host, tokens=tokens, max_body=options.max_body_bytes)
 
-    @contextlib.asynccontextmanager
+    @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncGenerator[None]:
-        del app
         options = self.options
         self._proxy = Proxy(
             self.runs,
             options.upstream,
             key=self._upstream_key,
-            own_tokens=frozenset(self.tokens),
+            own_tokens=self.tokens,
             placement=options.placement,
             hint_s=options.hint_timeout_s,
             shortlist=options.shortlist,
         )
         # So that the first request need not wait for imports, nor for what hints like its own are made of.
-        await asyncio.to_thread(self.memory.prompt, (), options=self.runs.options)
+        await asyncio.to_thread(self.memory.prompt, ())
         why = self.runs.why_not_kept()
         if why:
             _log.warning("runs are not stored: %s", why)
@@ -151,25 +147,24 @@ class Server:
                 await asyncio.to_thread(self.runs.store_idle)
             except Exception:
                 _log.warning("runs that rest are not stored; it is tried again", exc_info=True)
-            await asyncio.sleep(min(_SWEEP_S, self.options.idle_s))
+            await asyncio.sleep(min(30.0, self.options.idle_s))
 
     def _health(self, request: Request) -> Health:
         """Whether the store answers, and runs can be kept.
 
         Agents go on without the store and without room on the disk, so that the status is 200 all the same.
         """
-        del request
         lost = self.memory.lost_since
-        store = "ok" if lost is None else f"no answer for {max(0.0, time.time() - lost):.0f} s"
+        store = "ok" if lost is None else f"no answer for {max(0.0, time() - lost):.0f} s"
         # Once a second, as it writes a file, and every client is answered.
-        if time.monotonic() >= self._probe_at:
-            self._probe_at = time.monotonic() + _PROBE_S
+        if monotonic() >= self._probe_at:
+            self._probe_at = monotonic() + 1
             self._sessions = self.runs.why_not_kept() or "ok"
         health: Health = {
             "status": "ok" if store == self._sessions == "ok" else "degraded",
             "store": store,
             "sessions": self._sessions,
-            "uptime_s": round(time.monotonic() - self.started),
+            "uptime_s": round(monotonic() - self.started),
         }
         if not self.tokens:  # else it is for those who have one to know
             health["open_runs"] = len(self.runs)
@@ -191,7 +186,6 @@ class Server:
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
     async def _openapi(self, request: Request) -> Response:
-        del request
         return JSONResponse(self.document)
 
     @cached_property
@@ -204,7 +198,7 @@ class Server:
             return refused(403, "this token may not write: hooks record runs")
         agent = request.path_params["agent"]
         if agent not in AGENTS:
-            return refused(404, f"no hooks of {agent[:_SHOWN_KEY]!r} are known, but of {', '.join(sorted(AGENTS))}")
+            return refused(404, f"no hooks of {agent[:40]!r} are known, but of {', '.join(sorted(AGENTS))}")
         event = read_object(await request.body())
         try:
             return JSONResponse(await asyncio.to_thread(self._hooks.answer, event, namespace_of(request), agent))
@@ -263,7 +257,7 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    del request, error  # it is raised again, and logged
+    # It is raised again, and logged.
     return refused(500, "hepm made an error: its log says where")
 
 
@@ -273,7 +267,7 @@ _HANDLERS: Final = {kind: partial(_explained, status) for kind, status in _STATU
 }
 
 
-@contextlib.contextmanager
+@contextmanager
 def listening(options: ServeOptions) -> Generator[socket.socket]:
     """The port of a server, which clients may connect to before it answers; InputError if it is in use."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET

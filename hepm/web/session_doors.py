@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
@@ -16,11 +16,9 @@ from hepm.agents.replies import Reply
 from hepm.agents.runs import MOST_ID, LiveRuns
 from hepm.agents.wire import MOST_MESSAGES, name_of, objects, tagged, tools_of
 from hepm.memory.shortlist import Shortlist
-from hepm.types import Object
+from hepm.types import Object, Objects
 from hepm.web.answers import Label
 from hepm.web.doors import Door
-
-_DOOR: Final = "api"
 
 SessionName = Annotated[
     str,
@@ -37,10 +35,8 @@ class RunSoFar(BaseModel):
     """The whole conversation of a run so far."""
 
     session: SessionName
-    messages: list[Object] = Field(
-        min_length=1, max_length=MOST_MESSAGES, description="As OpenAI's chat API writes them"
-    )
-    tools: list[Object] = Field(default=[], description="The agent's tools, as OpenAI's chat API writes them")
+    messages: Objects = Field(min_length=1, max_length=MOST_MESSAGES, description="As OpenAI's chat API writes them")
+    tools: Objects = Field(default=[], description="The agent's tools, as OpenAI's chat API writes them")
     user: Label = ""
     task: Label = ""
     environment: Label = ""
@@ -94,7 +90,7 @@ class OutcomeKept(TypedDict):
 class ManyTools(BaseModel):
     """A conversation, or a request alone, and the tools of which to choose."""
 
-    messages: list[Object] | str = Field(examples=["cancel my flight"])
+    messages: Objects | str = Field(examples=["cancel my flight"])
     tools: list[Object | str] = Field(examples=[["cancel_flight", "book_flight"]])
     k: int = Field(default=20, ge=1, description="How many tools the words of a request choose")
     budget_tokens: int | None = Field(default=None, ge=1, description="Tokens beyond which words add no tool")
@@ -115,8 +111,8 @@ class SessionDoors:
 
     def _outcome(self, request: Request, ending: Ending) -> OutcomeKept:
         """Store a run with its outcome."""
-        about: Any = {"success": ending.success, "reward": ending.reward}
-        run = self._runs.finish(ending.session, namespace=namespace_of(request), **about)
+        namespace = namespace_of(request)
+        run = self._runs.finish(ending.session, namespace=namespace, success=ending.success, reward=ending.reward)
         return {"session": ending.session, "run": run, "stored": True}
 
     def _hint(self, request: Request, conversation: RunSoFar) -> PromptParts:
@@ -125,8 +121,7 @@ class SessionDoors:
         prompt = self._runs.prompt(run, keep=run.behind)
         self._runs.replied(run, Reply())  # which keeps it on the disk
         present = prompt.present and tagged(prompt.present)
-        ranked = prompt.suggestions.ranked
-        tools = [NextTool.model_validate(suggestion) for suggestion in ranked]
+        tools = [NextTool.model_validate(suggestion) for suggestion in prompt.suggestions.ranked]
         return {"run": run.id, "stable": run.stable, "present": present, "tools": tools}
 
     def _record(self, request: Request, conversation: RunSoFar) -> Recorded:
@@ -144,14 +139,7 @@ class SessionDoors:
 
     def _shortlist(self, request: Request, given: ManyTools) -> Shortlist:
         """The tools to send of the many that an agent has; the same list for all runs of a namespace."""
-        return self._runs.memory.shortlist(
-            given.messages,
-            given.tools,
-            k=given.k,
-            budget_tokens=given.budget_tokens,
-            tool_choice=given.tool_choice,
-            namespace=namespace_of(request),
-        )
+        return self._runs.memory.shortlist(**dict(given), namespace=namespace_of(request))
 
     def _run_of(self, request: Request, conversation: RunSoFar) -> LiveRun:
         """The run of a session, with the conversation in its record."""
@@ -159,12 +147,9 @@ class SessionDoors:
             conversation.messages,
             id=conversation.session,
             namespace=namespace_of(request),
-            door=_DOOR,
-            user=conversation.user,
-            task=conversation.task,
-            environment=conversation.environment,
-            model=conversation.model,
+            door="api",
             list_tools=lambda: tools_of({"tools": conversation.tools}),
+            **conversation.model_dump(include={"user", "task", "environment", "model"}),
         )
 
 

@@ -11,7 +11,7 @@ from hepm.ingest.transitions import request_of
 from hepm.memory import Memory
 from hepm.report.report import Report
 from hepm.text import cut, cut_off
-from hepm.types import Object, Trajectory, Turn
+from hepm.types import Object, Objects, Trajectory, Turn
 from hepm.web.document import filled
 
 if TYPE_CHECKING:  # they need pydantic, which comes with `hepm[serve]` alone
@@ -28,7 +28,7 @@ _TURN_CHARS: Final = 1_000
 def report_page(memory: Memory, report: Report) -> str:
     """A report as one HTML file, with the runs that it names."""
     redactor = Redactor()
-    runs: dict[str, object] = {}
+    runs: Object = {}
     for id in report.named_runs[:MOST_RUNS]:
         run = memory.run(id, namespace=report.namespace)
         if run is not None:
@@ -58,12 +58,18 @@ def transcript_of(run: Trajectory, *, stored: bool = True) -> Transcript:
 
 
 def _turn(turn: Turn) -> TurnShown:
-    calls: list[Object] = []
+    calls: Objects = []
     for call in turn.calls:
         arguments = ""
         if call.arguments:
             arguments = json.dumps(call.arguments, default=str)
-        about = {"name": call.name, "error": call.error, "refused": call.refused}
-        result = cut_off(call.result or "", _TURN_CHARS)
-        calls.append({**about, "arguments": cut_off(arguments, _TURN_CHARS), "result": result})
+        calls.append(
+            {
+                "name": call.name,
+                "error": call.error,
+                "refused": call.refused,
+                "arguments": cut_off(arguments, _TURN_CHARS),
+                "result": cut_off(call.result or "", _TURN_CHARS),
+            }
+        )
     return {"role": turn.role, "text": cut_off(turn.text, _TURN_CHARS), "calls": calls, "hinted": list(turn.hinted)}

@@ -16,7 +16,7 @@ import pytest
 
 from hepm import Memory, Trajectory, from_messages
 from hepm.agents.loop import Agent
-from hepm.agents.replies import after_denial
+from hepm.agents.replies import after_denial, read_reply
 from hepm.llm import Endpoint
 from hepm.types import DENIED, RECORDED_BY
 from tests.agents.serving import end, hook, serving
@@ -131,7 +131,8 @@ def test_of_parallel_calls_none_is_made_and_the_responses_api_is_answered_in_its
         {"type": "function_call", "call_id": "a", "name": "close_ticket", "arguments": "{}"},
         {"type": "function_call", "call_id": "b", "name": "note", "arguments": "{}"},
     ]
-    body = after_denial("responses", {"input": "Hi"}, json.dumps({"output": items}).encode(), 0, "Denied.")
+    reply = read_reply("responses", "", json.dumps({"output": items}).encode())
+    body = after_denial("responses", {"input": "Hi"}, reply, 0, "Denied.")
     assert body["input"][:4] == [{"role": "user", "content": "Hi"}, *items]
     results = body["input"][4:]
     assert [(item["type"], item["call_id"]) for item in results] == [

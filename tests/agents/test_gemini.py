@@ -80,7 +80,8 @@ def test_a_denied_call_without_an_id_is_answered_by_its_place() -> None:
     content = {"role": "model", "parts": calls}
     raw = json.dumps({"candidates": [{"content": content}]}).encode()
     wish = {"role": "user", "parts": [{"text": WISH}]}
-    *_, said, answered = after_denial("gemini", {"contents": [wish]}, raw, 1, "Denied.")["contents"]
+    reply = read_reply("gemini", "", raw)
+    *_, said, answered = after_denial("gemini", {"contents": [wish]}, reply, 1, "Denied.")["contents"]
     assert said == content
     first, second = (part["functionResponse"] for part in answered["parts"])
     assert (first["name"], second) == ("note", {"name": "close", "response": {"error": "Denied."}})

@@ -81,7 +81,6 @@ def test_what_a_session_has_beyond_its_labelled_run_is_stored_as_a_run_of_its_ow
     crashed: Path, memory: Memory
 ) -> None:
     journal = memory.sessions.journal
-    assert journal is not None
     (left,) = journal.idle(0)
     user, get_order, refund = left.run.turns
     memory.ingest([replace(left.run, turns=(user, get_order), outcome=Outcome(1.0, True))])

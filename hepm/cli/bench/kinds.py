@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-import click
+from click.exceptions import Exit
 
 from hepm.cli.bench import AgentOptions, LearningOptions, PlayOutcome, Shared
 from hepm.cli.options import (
@@ -27,7 +27,7 @@ from hepm.cli.options import (
     sole_namespace,
 )
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError
-from hepm.lab.bench.arms import ARMS, ROUND_ARMS, Arm, KnownMemory, find_arms, open_known, open_ready, scratch_memory
+from hepm.lab.bench.arms import ROUND_ARMS, Arm, KnownMemory, find_arms, open_known, open_ready, scratch_memory
 from hepm.lab.bench.explore import Exploration, RoundReport
 from hepm.lab.bench.folder import Folder
 from hepm.lab.bench.models import open_model
@@ -42,15 +42,6 @@ from hepm.text import count_of
 from hepm.types import SUCCESS_FROM, Object
 
 Made = TypeVar("Made", bound=Bench)
-TURNS: Final = 30
-ROUND_TURNS: Final = 16  # PRIME, table 2
-ROUND_RUNS: Final = 100  # in each environment, over all rounds (PRIME, table 2)
-ROUND_TEMPERATURE: Final = 1.0  # runs of a task differ, so that they can be compared
-USERS: Final = "20"
-SESSION_TURNS: Final = 10  # replies in a session (MultiSessionCollab 5)
-SESSIONS: Final = 5
-POINTS: Final = "100"  # of each environment that runs were recorded in
-POINT_TEMPERATURE: Final = 0.0  # so that a changed call is the hint's doing
 
 
 @dataclass
@@ -79,14 +70,24 @@ class BenchCommand:
             return PlayOutcome({"dry_run": True, f"{made.what}s": number}, [line])
         budget, prices = self.shared.limits
         before = budget.paid_before
-        asked, judge, ending = self.endpoint.model, None, None
+        asked = self.endpoint.model
+        judge = None
+        ending = None
         if isinstance(self.environment, PlayedUser):
             asked += f" and {self.environment.user.model}"
         if self.learning.distiller or self.shared.judge:
             judge = replace(self.endpoint, model=self.learning.distiller or self.shared.judge)
-        about: Object = {"budget": budget, "prices": prices, "environment": self.environment, "judge": judge}
         with Bar(f"{made.what}s") as bar:
-            model = self.stack.enter_context(open_model(self.endpoint, made.folder, on_run=bar.show, **about))
+            opened = open_model(
+                self.endpoint,
+                made.folder,
+                budget=budget,
+                prices=prices,
+                environment=self.environment,
+                judge=judge,
+                on_run=bar.show,
+            )
+            model = self.stack.enter_context(opened)
             try:
                 made.play(model)
             except (BudgetSpentError, EndpointRefusedError) as error:
@@ -97,7 +98,7 @@ class BenchCommand:
         document, parts = made.outcome()
         # Runs that broke off leave their round unfinished: repeating the command tries them again.
         if isinstance(made, Exploration) and len(made.rounds) < made.number:
-            ending = ending or click.exceptions.Exit(1)
+            ending = ending or Exit(1)
         # Answers that were in the folder when the command began.
         return PlayOutcome(document | {"paid_before": budget.paid_before - before}, parts, ending)
 
@@ -116,7 +117,7 @@ class BenchCommand:
         else:
             self._refuse_unused("benches without --rounds", "memory", "namespace", "rollouts", "learn_from", "embedder")
         trials = self.trials or 1
-        arms = self._arms("off,hybrid", trials=trials)
+        arms = find_arms(names_in(self.arms or "off,hybrid"), trials=trials)
         given = self._given(arms)
         learn_from = learning.learn_from or "train"
         embedder = None
@@ -126,7 +127,7 @@ class BenchCommand:
         success_from = given.header.success_from if given else SUCCESS_FROM
         options = self._options(
             arms,
-            turns=TURNS,
+            turns=30,
             learn="online" if learn_from.startswith("online") else "train",
             judge=learn_from == "online-judged",
             embedder=embedder,
@@ -145,8 +146,12 @@ class BenchCommand:
         if given:
             settings = {"memory": f"{learning.memory} {given.namespace}, revision {given.header.revision}"}
         else:
-            settings: Object = {"memory": f"learned from {options.learn}", "judge": self.shared.judge or options.judge}
-            settings |= {"trials": trials, "tasks": sorted(task.id for task in tasks)}
+            settings: Object = {
+                "memory": f"learned from {options.learn}",
+                "judge": self.shared.judge or options.judge,
+                "trials": trials,
+                "tasks": sorted(task.id for task in tasks),
+            }
         return self._made(Bench, tasks, options, settings, given=given)
 
     def _given(self, arms: Sequence[Arm]) -> KnownMemory | None:
@@ -178,9 +183,9 @@ class BenchCommand:
         tasks = chosen_tasks([task for task in tasks if task.split == "train"] or tasks, self.agent.tasks or "*")
         options = self._options(
             find_arms(names, trials=1),
-            turns=ROUND_TURNS,
-            temperature=ROUND_TEMPERATURE,
-            rollouts=learning.rollouts or -(-ROUND_RUNS // self.rounds),
+            turns=16,  # PRIME, table 2; and 100 runs in each environment, over all rounds
+            temperature=1.0,  # runs of a task differ, so that they can be compared
+            rollouts=learning.rollouts or -(-100 // self.rounds),
             turn_rewards=True,
         )
         settings: Object = {"arm": names[0], "rounds": self.rounds, "tasks": sorted(task.id for task in tasks)}
@@ -202,12 +207,12 @@ class BenchCommand:
     def _users(self, environment: UsersEnvironment) -> UserBench:
         """Sessions of simulated users."""
         self._refuse_unused("users")
-        trials = self.trials or SESSIONS
-        arms = self._arms("off,history,notes", trials=trials, known=USER_ARMS)
-        tasks = chosen_tasks(environment.tasks(), self.agent.tasks or USERS)
+        trials = self.trials or 5
+        arms = find_arms(names_in(self.arms or "off,history,notes"), trials=trials, known=USER_ARMS)
+        tasks = chosen_tasks(environment.tasks(), self.agent.tasks or "20")
         # Only the name: the same problems may lie elsewhere at the next call.
         problems = [Path(environment.file).name] if environment.file else []
-        options = self._options(arms, turns=SESSION_TURNS, trials=trials)
+        options = self._options(arms, turns=10, trials=trials)  # replies in a session (MultiSessionCollab 5)
         return self._made(UserBench, tasks, options, {"problems": problems})
 
     def _points(self, environment: RecordedRuns) -> ReplayBench:
@@ -217,7 +222,7 @@ class BenchCommand:
         if not environment.points:
             raise InputError("no failed run diverges from a successful one of its task.")
         remark_unusable(environment.rejected)
-        wanted = self.agent.tasks or POINTS
+        wanted = self.agent.tasks or "100"  # of each environment that runs were recorded in
         # "50" is a number of points of each domain, "refund*" a pattern of their names.
         if wanted.isdecimal():
             chosen: Sequence[Point] = environment.drawn(int(wanted), seed=self.seed)
@@ -225,13 +230,11 @@ class BenchCommand:
             names = {task.id for task in chosen_tasks(environment.tasks(), wanted)}
             chosen = [point for point in environment.points if point.key in names]
         hints = hints_at(environment.domains, chosen, arms)
-        options = self._options(arms, turns=1, temperature=POINT_TEMPERATURE)
+        # At 0 a changed call is the hint's doing.
+        options = self._options(arms, turns=1, temperature=0.0)
         return self._made(ReplayBench, [point.task for point in chosen], options, {}, points=chosen, hints=hints)
 
     # What benches are made of
-
-    def _arms(self, default: str, *, trials: int, known: Mapping[str, Arm] = ARMS) -> list[Arm]:
-        return find_arms(names_in(self.arms or default), trials=trials, known=known)
 
     def _options(
         self, arms: Sequence[Arm], *, turns: int, temperature: float | None = None, **about: Any
@@ -248,8 +251,13 @@ class BenchCommand:
         self, kind: type[Made], tasks: Sequence[Task], options: BenchOptions, settings: Object, **about: Any
     ) -> Made:
         """A bench in its folder, which holds those of these settings alone: they shape its answers."""
-        settings |= {"environment": self.environment.name, "model": self.endpoint.model, "seed": self.seed}
-        settings |= {"max_turns": options.max_turns, "options": dict(options.options)}
+        settings |= {
+            "environment": self.environment.name,
+            "model": self.endpoint.model,
+            "seed": self.seed,
+            "max_turns": options.max_turns,
+            "options": dict(options.options),
+        }
         settings |= {_named(name): value for name, value in asdict(self.learning).items()}
         # Another model as the user makes other conversations.
         if isinstance(self.environment, PlayedUser):

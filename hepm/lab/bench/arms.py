@@ -129,7 +129,7 @@ class _UnstoredSessions(Sessions):
         taken: The ended runs, without secrets, by id, with the lessons that they were shown.
     """
 
-    def __init__(self, memory: Memory, journal: Journal | None) -> None:
+    def __init__(self, memory: Memory, journal: Journal) -> None:
         super().__init__(memory, journal=journal, guard=False)
         self.taken: dict[str, tuple[Trajectory, tuple[str, ...]]] = {}
 
