@@ -43,10 +43,10 @@ _ID: Final = re.compile(r"\d{2}")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 # A number and what it counts or what it is called: "12 passed", "4 % lost", "exit code: 1". No part of a date, a time,
 # a version or an id.
-_AMOUNT: Final = r"(?<![\w.:/-])(-?\d{1,6}(?:\.\d{1,6})?)"
+_AMOUNT: Final = r"(?<![\w.,:/-])(-?(?:\d{1,3}(?:,\d{3})+|\d{1,6})(?:\.\d{1,6})?)"
 _COUNTING: Final = re.compile(rf"(?:\b([^\W\d_]{{2,}}) )?{_AMOUNT} ?%? ([^\W\d_]{{3,}})")
 _NUMBERED: Final = frozenset({"port", "line", "pid", "id", "no", "number", "version", "page", "row"})
-_NAMED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.:/-]*\d)")
+_NAMED: Final = re.compile(rf"(?<![^\W\d_])([^\W\d_]{{3,}})[:=] ?{_AMOUNT}(?![\w.,:/-]*\d)")
 # "GROSS 42480 kg  NET 27800 kg", "(max 15.0)": a number behind its name, with nothing else between two marks.
 _NAME_OF: Final = r"[^\W\d_][\w/-]{0,30}(?: [^\W\d_][\w/-]{0,30}){0,3}"
 _UNIT: Final = r"%?(?:[^\W\d_]{1,4}(?:/[^\W\d_]{1,3})?)?"
@@ -61,7 +61,7 @@ _MONEY: Final = re.compile(
 )
 # A number in a text of its own: "31.5 kg", "$1,250.00", "EUR 12", "30 days", "85%".
 _QUANTITY: Final = re.compile(
-    r"(?:[$€£]|[A-Z]{3} )? ?(-?\d{1,3}(?:,\d{3})+|-?\d{1,6})(\.\d{1,6})?(?: ?(?:%|[^\W\d_]{1,3}|[a-z]{4,12}))?"
+    r"(?:[$€£]|[A-Z]{3} )? ?(-?\d{1,3}(?:,\d{3})+|-?\d{1,9})(\.\d{1,6})?(?: ?(?:%|[^\W\d_]{1,3}|[a-z]{4,12}))?"
 )
 # "23m ago" and "7d ago" are compared in minutes.
 _AGE: Final = re.compile(
@@ -71,6 +71,11 @@ _AGO: Final = "ago"
 _MINUTES: Final = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10080}
 # What an item of a list is named by: "cpu_percent", "p99_ms" or "Monday", but no id.
 _ITEM: Final = re.compile(r"(?=.{2,30}$)[^\W\d]+(?:(?:[ ./-]\d{0,2}|\d{1,2})[^\W\d]+)*\d?")
+# Keys whose whole numbers of five digits and more are ids; a text without a key may be one, too.
+_OF_ID: Final = re.compile(
+    r"(?i:(?:^|[\W_])(?:ids?|no|nr|number|code|zip|postcode|account|ticket|order|booking|reservation|invoice|customer|case"
+    r"|ref|reference|serial|sku|pid|key|token)|^)(?:\[\w*\])*$|[a-z](?:I[dD]s?|N[or]|Number|Code|Key)(?:\[\w*\])*$"
+)
 _CODE: Final = re.compile(r"([^\W\d_]{2,6}[-_]?)\d{3,}")  # an id whose letters may say what it is of
 _LINE: Final = re.compile(r"[\s>*+-]*([^\W\d_][\w /-]{0,38}?)[*\s]{0,20}[:=][*]*\s+(\S.*)")
 # What a column may be called, such as "p99_ms", "Use%", "led by" or "1h ago": no value, key or sentence.
@@ -441,7 +446,7 @@ def _facts_in_text(text: str, path: str) -> _Facts:
     age, quantity, code = _AGE.fullmatch(text), _QUANTITY.fullmatch(text), _CODE.fullmatch(text)
     if age is not None:
         yield _below(path, _AGO), int(age[1]) * _MINUTES[age[2][0]]
-    elif quantity is not None and not re.fullmatch(r"\d{5,}", text):  # so many digits are an id
+    elif quantity is not None and not (re.fullmatch(r"\d{5,}", text) and _OF_ID.search(path)):
         yield path or "value", float(quantity[1].replace(",", "") + (quantity[2] or ""))
     else:
         if code is not None:
@@ -459,9 +464,9 @@ def _numbers(text: str) -> _Facts:
     for before, number, word in _COUNTING.findall(text):
         # "port 5432 failed" and "at 90 and rising" count nothing; in "694 Highland Drive" the number is a house's.
         if before.lower() not in _NUMBERED and word.lower() not in FUNCTION_WORDS and not word.istitle():
-            yield word.lower(), float(number)
+            yield word.lower(), float(number.replace(",", ""))
     for word, number in _NAMED.findall(text):
-        yield word.lower(), float(number)
+        yield word.lower(), float(number.replace(",", ""))
     for word, day in _DATED.findall(text):
         for _, days in _dates(day):
             yield f"{word.lower()}{TIME}", days

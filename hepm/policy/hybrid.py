@@ -91,6 +91,8 @@ DONE_SURELY: Final = 0.9
 on an agent is told so, if eight successful runs ended here, whatever their requests."""
 STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
+WAITED: Final = 0.9
+"""Share of the decisions that a message of the user came before, from which on nothing is named without one."""
 REACHED: Final = 0.9
 """Part of `Findings.ceiling`: a way after which fewer runs succeed has a lower chance."""
 MOSTLY: Final = 0.8
@@ -120,8 +122,8 @@ class Spoken:
         warned: Ways to avoid, most failures first.
         instead: The way that worked where these failed; None if none stands out.
         fork: Whether the first is named since others fail here.
-        silence: If no tool is named: "user", "strange", "strayed", "done", "failed", "again", "differ", "few" or
-            "unsure".
+        silence: If no tool is named: "user", "strange", "strayed", "waits", "done", "failed", "again", "differ", "few"
+            or "unsure".
     """
 
     named: Scores
@@ -149,7 +151,7 @@ def spoken(
     warned, instead, likely = _fork(found, allows)
     if not floors.chance:
         return Spoken(_shares(found.rank), warned, instead)
-    silence = _foreseen(found, allows)
+    silence = _foreseen(found, situation, allows)
     if silence:
         return Spoken({}, [], silence=silence)
     avoided = {way.tool for way in warned}
@@ -157,7 +159,8 @@ def spoken(
     again = situation.again - found.counted.keys()
     # What worked in other situations only is no more likely than `ELSEWHERE`.
     is_likely = likely >= floors.chance or likely * _chance_beside(avoided, instead, found) > ELSEWHERE
-    if instead is not None and is_likely and instead.tool not in again and allows(instead.tool):
+    is_fork = is_likely and any(_is_said(tool, found) for tool in avoided)
+    if instead is not None and is_fork and instead.tool not in again and allows(instead.tool):
         return Spoken({instead.tool: likely}, warned, instead, fork=True)
     ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
     if ended_alike and not _goes_on(found, allows):
@@ -227,7 +230,7 @@ def _beside(found: Findings) -> Scores:
     return {tool: part + USUAL * usual.get(tool, 0.0) for tool, part in _shares(found.rank).items()}
 
 
-def _foreseen(found: Findings, allows: Callable[[ToolName], bool]) -> str:
+def _foreseen(found: Findings, situation: Situation, allows: Callable[[ToolName], bool]) -> str:
     """Why nothing can be said here, whatever was counted; "" else."""
     if found.by_user:
         return "user"
@@ -237,7 +240,16 @@ def _foreseen(found: Findings, allows: Callable[[ToolName], bool]) -> str:
         return "strayed"
     if found.ended.share >= ENDED and not _goes_on(found, allows):
         return "done"
-    return ""
+    return "waits" if _waits(found, situation) else ""
+
+
+def _waits(found: Findings, situation: Situation) -> bool:
+    """Whether the user has not written since the last call, as before nearly all decisions under these conditions."""
+    # Who passes no messages does not say whether the user wrote; nor has a first call one before it.
+    if found.place is None or found.asked or situation.place.tool not in situation.facts:
+        return False
+    asked_X = found.place.asked_N[found.leaf_N]
+    return len(asked_X) >= FEWEST_FAILING and int(asked_X.sum()) >= WAITED * len(asked_X)
 
 
 def _likely(tool: ToolName, found: Findings) -> float:
@@ -596,16 +608,21 @@ def _warnings(answer: _Answer) -> tuple[FailedWay, ...]:
     warnings: list[FailedWay] = []
     for way in answer.spoken.warned:
         # It is avoided all the same where the decisions under the same conditions are too few to be said.
-        counted = answer.found.counted.get(way.tool, Counted(0, 0))
-        if counted.failed >= FEWEST_COUNTED and counted.failed > counted.won:
+        if _is_said(way.tool, answer.found):
             warnings.append(_failed(answer, way.tool))
-    if not answer.spoken.named and answer.spoken.silence not in ("done", "user", "strange", "strayed"):
+    if not answer.spoken.named and answer.spoken.silence not in ("done", "user", "strange", "strayed", "waits"):
         warnings += _stopping_fails(answer)
     warned = {warning.tool for warning in warnings}
     for tool, drift in answer.drifts.items():
         if drift.broken and tool not in warned:
             warnings.append(FailedWay(tool, drift.failures, drift.runs, drift.before))
     return tuple(warnings)
+
+
+def _is_said(tool: ToolName, found: Findings) -> bool:
+    """Whether the runs under the same conditions show that a tool fails."""
+    counted = found.counted.get(tool, Counted(0, 0))
+    return counted.failed >= FEWEST_COUNTED and counted.failed > counted.won
 
 
 def _stopping_fails(answer: _Answer) -> Iterator[FailedWay]:
@@ -663,6 +680,7 @@ def _why_silent(answer: _Answer) -> str:
         "failed": failed,
         "strange": f"hardly any known result of {strange} was like this one",
         "strayed": f"successful runs with such a request hardly ever called {after}",
+        "waits": "runs like this one waited for the user here",
         "again": f"the likeliest next call is {shown} again",
         "few": f"too few runs like this one are known to be sure of {shown}",
     }

@@ -469,3 +469,20 @@ def test_the_text_of_content_parts_is_what_a_tool_returned(wrapped: Callable[[ob
     held = json.dumps(order(lines))
     result = json.dumps(wrapped([{"type": "text", "text": held}]))
     assert shorter_result(result) == shorter_result(held)
+
+
+def test_whole_numbers_of_many_digits_are_read_unless_their_key_says_that_they_are_ids() -> None:
+    order = {"rows": "482133", "order_id": "482133", "zip": "94107", "caseNumber": "48213377", "refs": ["10477"]}
+    found = facts_of_result(json.dumps(order))
+    assert found.keys() == {"rows", "order_id=*", "zip=*", "caseNumber=*", "refs[]"}
+    assert facts_of_result("rows | limit\n-----+-------\n12345 | 900000") == {
+        "[]": 1,
+        "[].rows": 12345,
+        "[].limit": 900000,
+    }
+    assert facts_of_result("48213") == {}
+
+
+def test_a_number_that_is_written_with_commas_is_read_whole() -> None:
+    assert facts_of_result("The job is done: a total of 1,234,567 rows and 12,500 points were read")["rows"] == 1234567
+    assert facts_of_result("limit: 900,000\nused: 12,500")["used"] == 12500

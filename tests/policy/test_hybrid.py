@@ -259,3 +259,18 @@ def test_what_works_beside_a_mistake_is_not_named_where_like_runs_rather_made_a_
     assert [*said.named] == named
     assert [way.tool for way in said.warned] == ["cancel"]
     assert said.instead is not None
+
+
+def test_a_call_that_mostly_succeeds_gives_no_reason_to_name_the_one_that_always_does() -> None:
+    ways = {"normal": Way("normal", 199.0, 57.0, 199.0, 0.75), "special": Way("special", 44.0, 0.0, 44.0, 0.75)}
+    found = Findings(
+        ways=ways,
+        share={"normal": 0.8, "special": 0.2},
+        vote=NearestVote({}, 0.5, 0.5),
+        rank={"normal": 1.0, "special": 0.3},
+        chance={"normal": 0.8, "special": 0.2},
+        counted={"normal": Counted(256, 199, 199.0), "special": Counted(44, 44, 44.0)},
+        base=0.75,
+    )
+    situation = Situation.of(("get_order",), ("get_order",), StateSummary())
+    assert not spoken(found, situation, Chance(), Floors()).named

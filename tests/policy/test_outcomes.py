@@ -231,6 +231,20 @@ def test_an_agent_with_a_new_request_is_not_warned_of_stopping_by_runs_of_two_ta
     assert [way.tool for way in warned] == [END] * (tasks > 2)
 
 
+def test_nothing_is_named_before_the_user_agrees_where_runs_asked_the_user_first(tmp_path: Path) -> None:
+    def looked(n: int) -> list[dict[str, Any]]:
+        return messages_after(request(n, "roll it back"), ("look", "all is slow"))
+
+    asked = [{"role": "assistant", "content": "Shall I roll it back?"}, {"role": "user", "content": "yes please"}]
+    with Memory.open(tmp_path) as memory:
+        for n in range(40):
+            messages = looked(n) + asked + desk(1, "roll_back")[1:]
+            memory.ingest(from_messages(messages, id=f"run {n}", success=n % 10 > 0))
+        before, after = (memory.suggest(messages=looked(99) + agreed) for agreed in ([], asked))
+    assert before.abstained == "runs like this one waited for the user here"
+    assert [one.tool for one in after] == ["roll_back"]
+
+
 def test_after_a_result_that_has_nothing_of_the_known_ones_nothing_is_named(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         for number in range(80):

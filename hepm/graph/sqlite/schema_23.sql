@@ -1,0 +1,2 @@
+-- Version 23: whole numbers of five digits and more are read from texts. No table changes; what older versions kept beside
+-- the records is set anew on opening (see `Store.restate`).
