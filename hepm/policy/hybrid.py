@@ -159,7 +159,7 @@ def spoken(
     again = situation.again - found.counted.keys()
     # What worked in other situations only is no more likely than `ELSEWHERE`.
     is_likely = likely >= floors.chance or likely * _chance_beside(avoided, instead, found) > ELSEWHERE
-    is_fork = is_likely and any(_is_said(tool, found) for tool in avoided)
+    is_fork = is_likely and any(_is_said(tool, found) for tool in avoided) and not _mostly_ends(found)
     if instead is not None and is_fork and instead.tool not in again and allows(instead.tool):
         return Spoken({instead.tool: likely}, warned, instead, fork=True)
     ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
@@ -241,6 +241,14 @@ def _foreseen(found: Findings, situation: Situation, allows: Callable[[ToolName]
     if found.ended.share >= ENDED and not _goes_on(found, allows):
         return "done"
     return "waits" if _waits(found, situation) else ""
+
+
+def _mostly_ends(found: Findings) -> bool:
+    """Whether most runs that succeeded under these conditions made no further call, whatever the user has written."""
+    if found.place is None:
+        return False
+    went_on = sum(counted.won for counted in found.counted.values())
+    return found.place.ended(found.leaf).won > went_on
 
 
 def _waits(found: Findings, situation: Situation) -> bool:

@@ -245,6 +245,21 @@ def test_nothing_is_named_before_the_user_agrees_where_runs_asked_the_user_first
     assert [one.tool for one in after] == ["roll_back"]
 
 
+def test_after_thanks_at_which_most_runs_ended_nothing_is_named_for_the_failures_of_others(tmp_path: Path) -> None:
+    def thanked(n: int) -> list[dict[str, Any]]:
+        looked = messages_after(request(n, "raise my limit"), ("set_limit", "ok"))
+        return [*looked, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "thanks"}]
+
+    with Memory.open(tmp_path) as memory:
+        for n in range(48):
+            tool = {0: "block_card", 1: "check_score", 2: "check_score"}.get(n % 8)
+            messages = thanked(n) + (desk(1, tool)[1:] if tool else [{"role": "assistant", "content": "Bye."}])
+            memory.ingest(from_messages(messages, id=f"run {n}", success=tool != "block_card"))
+        found = memory.suggest(messages=thanked(99), speak="sure")
+    assert not found
+    assert [way.tool for way in found.warnings] == ["block_card"]
+
+
 def test_after_a_result_that_has_nothing_of_the_known_ones_nothing_is_named(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         for number in range(80):
