@@ -399,10 +399,12 @@ class Learned:
         last, request = situation.place.tool, self._request(situation.wish)
         if not situation.wish or not self.support[last]:
             return 1.0, EndedHere()
+        # Where the user has written since, the last call was for the wish before, and what was said decides.
+        if _user_spoke(situation.facts):
+            return 1.0, EndedHere()
         came = self._came(last, request)
         ended: float = request.ended_T[self.numbers[last]]
-        # Where the user has written since, what was said decides whether the run goes on.
-        if situation.place.failed or _user_spoke(situation.facts) or not ended:
+        if situation.place.failed or not ended:
             return came, EndedHere()
         # Of many decisions at a place some are left out.
         went_on = 0.0
