@@ -85,7 +85,7 @@ class Findings:
         by_user: Whether other ways work best for other users, and who the user is is not known.
         counted: Of each tool, the decisions in that leaf.
         leaf: The number of that leaf, None where all decisions count; leaf_N: Which of the place are in it.
-        asked: Whether the user has written since the last call.
+        asked: Whether the user has written since the last call; `new_wish` says whether a known request is like that.
         is_new: Whether the request is not known: then all runs of one task are one case.
         task_R: The number of each run's task.
         place: All decisions at this place; `usual` is what the best call achieves there, 0 where that is not known.
@@ -116,6 +116,7 @@ class Findings:
     ceiling: float = 1.0
     leaf: int | None = None
     asked: bool = False
+    new_wish: bool = False
     is_new: bool = False
     task_R: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
@@ -388,6 +389,7 @@ class Learned:
             ended=ended,
             leaf=stops_in,
             asked=_user_spoke(facts),
+            new_wish=_user_spoke(facts) and self._request(situation.wish).cosine_R.max(initial=0.0) >= NEAR_FROM,
             is_new=is_new,
             task_R=self.requests.family_R,
             strange=next(unlike_all, ""),

@@ -163,9 +163,7 @@ def spoken(
     if instead is not None and is_fork and instead.tool not in again and allows(instead.tool):
         return Spoken({instead.tool: likely}, warned, instead, fork=True)
     ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
-    # After a new wish, what like runs did with the first one says little.
-    answers = found.asked and not _mostly_ends(found)
-    if ended_alike and not answers and not _goes_on(found, allows):
+    if ended_alike and not found.new_wish and not _goes_on(found, allows):
         return Spoken({}, warned, instead, silence="done")
     named, silence = _named(found, situation, chance, floors, avoided, works or {}, allows)
     return Spoken(named, warned, instead, silence=silence)

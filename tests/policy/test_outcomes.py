@@ -218,6 +218,31 @@ def test_an_agent_is_warned_of_stopping_where_runs_that_stopped_failed_and_not_w
     assert not found["closed"].warnings
 
 
+def test_the_second_wish_of_a_conversation_is_answered_though_most_runs_had_one_wish(tmp_path: Path) -> None:
+    calls_of = {
+        "my card was stolen": ("block_card", "order_card"),
+        "raise my limit": ("check_score", "set_limit"),
+        "I moved to another street": ("update_address", "send_letter"),
+    }
+
+    def served(*wishes: str) -> list[dict[str, Any]]:
+        messages: list[dict[str, Any]] = []
+        for number, wish in enumerate(wishes):
+            called = calls_of[wish] if number else ("find_customer", *calls_of[wish])
+            steps = [(tool, "ok") for tool in called]
+            messages += [*messages_after(wish, *steps), {"role": "assistant", "content": "Done."}]
+        return messages
+
+    kinds = [*calls_of]
+    with Memory.open(tmp_path) as memory:
+        for n in range(150):
+            first, second = kinds[n % 3], kinds[(n + 1 + n // 3 % 2) % 3]
+            wishes = [first, second] if n % 5 < 2 else [first]
+            memory.ingest(from_messages(served(*wishes), id=f"run {n}", success=n % 11 > 0))
+        found = memory.suggest(messages=[*served(kinds[0]), {"role": "user", "content": kinds[1]}], speak="sure")
+    assert [one.tool for one in found] == ["check_score"]
+
+
 @pytest.mark.parametrize("tasks", [2, 8])
 def test_an_agent_with_a_new_request_is_not_warned_of_stopping_by_runs_of_two_tasks(tmp_path: Path, tasks: int) -> None:
     runs: list[Trajectory] = []
