@@ -92,7 +92,7 @@ on an agent is told so, if eight successful runs ended here, whatever their requ
 STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
 WAITED: Final = 0.9
-"""Share of the decisions that a message of the user came before, from which on nothing is named without one."""
+"""Share of the calls of a tool at a place that a message of the user came before, from which on it waits for one."""
 REACHED: Final = 0.9
 """Part of `Findings.ceiling`: a way after which fewer runs succeed has a lower chance."""
 MOSTLY: Final = 0.8
@@ -151,7 +151,7 @@ def spoken(
     warned, instead, likely = _fork(found, allows)
     if not floors.chance:
         return Spoken(_shares(found.rank), warned, instead)
-    silence = _foreseen(found, situation, allows)
+    silence = _foreseen(found, allows)
     if silence:
         return Spoken({}, [], silence=silence)
     avoided = {way.tool for way in warned}
@@ -161,6 +161,8 @@ def spoken(
     is_likely = likely >= floors.chance or likely * _chance_beside(avoided, instead, found) > ELSEWHERE
     is_fork = is_likely and any(_is_said(tool, found) for tool in avoided) and not _mostly_ends(found)
     if instead is not None and is_fork and instead.tool not in again and allows(instead.tool):
+        if _waits(instead.tool, found, situation):
+            return Spoken({}, warned, instead, silence="waits")
         return Spoken({instead.tool: likely}, warned, instead, fork=True)
     ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
     if ended_alike and not found.new_wish and not _goes_on(found, allows):
@@ -212,6 +214,9 @@ def _named(
             if likely >= floors.chance:
                 silence = silence or "few"
             break
+        if _waits(tool, found, situation):
+            silence = silence or "waits"
+            break
         if named and (likely < floors.further or beside[tool] < PART * beside[next(iter(named))]):
             continue
         named[tool] = likely
@@ -230,7 +235,7 @@ def _beside(found: Findings) -> Scores:
     return {tool: part + USUAL * usual.get(tool, 0.0) for tool, part in _shares(found.rank).items()}
 
 
-def _foreseen(found: Findings, situation: Situation, allows: Callable[[ToolName], bool]) -> str:
+def _foreseen(found: Findings, allows: Callable[[ToolName], bool]) -> str:
     """Why nothing can be said here, whatever was counted; "" else."""
     if found.by_user:
         return "user"
@@ -240,7 +245,7 @@ def _foreseen(found: Findings, situation: Situation, allows: Callable[[ToolName]
         return "strayed"
     if found.ended.share >= ENDED and not _goes_on(found, allows):
         return "done"
-    return "waits" if _waits(found, situation) else ""
+    return ""
 
 
 def _mostly_ends(found: Findings) -> bool:
@@ -251,12 +256,13 @@ def _mostly_ends(found: Findings) -> bool:
     return found.place.ended(found.leaf).won > went_on
 
 
-def _waits(found: Findings, situation: Situation) -> bool:
-    """Whether the user has not written since the last call, as before nearly all decisions under these conditions."""
+def _waits(tool: ToolName, found: Findings, situation: Situation) -> bool:
+    """Whether the user has not written since the last call, as before nearly all calls of a tool at this place."""
+    place = found.place
     # Who passes no messages does not say whether the user wrote; nor has a first call one before it.
-    if found.place is None or found.asked or situation.place.tool not in situation.facts:
+    if place is None or tool not in place.tools or found.asked or situation.place.tool not in situation.facts:
         return False
-    asked_X = found.place.asked_N[found.leaf_N]
+    asked_X = place.asked_N[place.called_NK[:, place.tools.index(tool)]]
     return len(asked_X) >= FEWEST_FAILING and int(asked_X.sum()) >= WAITED * len(asked_X)
 
 
