@@ -419,9 +419,14 @@ def _is_worse(way: Way, best: Way | None, found: Findings) -> bool:
 
 
 def _chance_beside(avoided: Set[ToolName], way: Way | None, found: Findings) -> float:
-    """The chance of a way where those to avoid are left out: low where like runs rather made a third call."""
+    """The chance of a way where those to avoid are left out: low where like runs rather made a third call.
+
+    1 if nearly all that worked in such situations is this way.
+    """
     if way is None:
         return 0.0
+    if found.share.get(way.tool, 0.0) >= ALIKE:
+        return 1.0
     left = 1 - sum(found.chance.get(tool, 0.0) for tool in avoided)
     return min(found.chance.get(way.tool, 0.0) / max(left, _LEAST_LEFT), 1.0)
 
@@ -465,7 +470,7 @@ def _floor(tool: ToolName, found: Findings, chance: Chance, floors: Floors) -> f
         return floors.chance
     if way is not None and backed and _is_parted(way, found):
         return min(floors.chance, PARTED)
-    if chance.known(found.vote.known) >= KNOWN:
+    if chance.known(found.vote.known) >= KNOWN and not found.new_wish:
         return min(floors.chance, floors.known)
     fits = found.share.get(tool, 0.0) >= FITTING
     if way is None or not (backed and fits) or _may_hide_a_branch(way, found.share[tool], found.place):
@@ -477,7 +482,7 @@ def _is_sure(tool: ToolName, found: Findings, chance: Chance) -> bool:
     """Whether the request is known for sure, and nearly all runs of it called a tool."""
     vote = found.vote
     # Rounding must not decide.
-    if not (ALIKE <= vote.known > chance.sure + 1e-6 and vote.share.get(tool, 0.0) >= ALIKE):
+    if found.new_wish or not (ALIKE <= vote.known > chance.sure + 1e-6 and vote.share.get(tool, 0.0) >= ALIKE):
         return False
     return found.share.get(tool, 0.0) >= FITTING and _achieved(tool, found) >= MOSTLY
 
