@@ -161,7 +161,7 @@ def spoken(
     is_likely = likely >= floors.chance or likely * _chance_beside(avoided, instead, found) > ELSEWHERE
     is_fork = is_likely and any(_is_said(tool, found) for tool in avoided) and not _mostly_ends(found)
     if instead is not None and is_fork and instead.tool not in again and allows(instead.tool):
-        if _waits(instead.tool, found, situation):
+        if _waits(instead.tool, found, situation, floors):
             return Spoken({}, warned, instead, silence="waits")
         return Spoken({instead.tool: likely}, warned, instead, fork=True)
     ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
@@ -214,7 +214,7 @@ def _named(
             if likely >= floors.chance:
                 silence = silence or "few"
             break
-        if _waits(tool, found, situation):
+        if _waits(tool, found, situation, floors):
             silence = silence or "waits"
             break
         if named and (likely < floors.further or beside[tool] < PART * beside[next(iter(named))]):
@@ -256,11 +256,16 @@ def _mostly_ends(found: Findings) -> bool:
     return found.place.ended(found.leaf).won > went_on
 
 
-def _waits(tool: ToolName, found: Findings, situation: Situation) -> bool:
-    """Whether the user has not written since the last call, as before nearly all calls of a tool at this place."""
+def _waits(tool: ToolName, found: Findings, situation: Situation, floors: Floors) -> bool:
+    """Whether the user has not written since the last call, as before nearly all calls of a tool at this place.
+
+    Agents that weigh hints ask all the same.
+    """
     place = found.place
+    if place is None or tool not in place.tools or found.asked or floors.chance <= OF_SURE:
+        return False
     # Who passes no messages does not say whether the user wrote; nor has a first call one before it.
-    if place is None or tool not in place.tools or found.asked or situation.place.tool not in situation.facts:
+    if situation.place.tool not in situation.facts:
         return False
     asked_X = place.asked_N[place.called_NK[:, place.tools.index(tool)]]
     return len(asked_X) >= FEWEST_FAILING and int(asked_X.sum()) >= WAITED * len(asked_X)
