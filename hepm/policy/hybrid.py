@@ -157,13 +157,12 @@ def spoken(
     avoided = {way.tool for way in warned}
     # What stands out in like situations may be called again.
     again = situation.again - found.counted.keys()
-    # What worked in other situations only is no more likely than `ELSEWHERE`.
-    is_likely = likely >= floors.chance or likely * _chance_beside(avoided, instead, found) > ELSEWHERE
-    is_fork = is_likely and any(_is_said(tool, found) for tool in avoided) and not _mostly_ends(found)
-    if instead is not None and is_fork and instead.tool not in again and allows(instead.tool):
-        if _waits(instead.tool, found, situation, floors):
+    if instead is not None and instead.tool not in again and allows(instead.tool):
+        stands_out = _is_fork(avoided, instead, likely, found, floors)
+        if stands_out and _waits(instead.tool, found, situation, floors):
             return Spoken({}, warned, instead, silence="waits")
-        return Spoken({instead.tool: likely}, warned, instead, fork=True)
+        if stands_out:
+            return Spoken({instead.tool: likely}, warned, instead, fork=True)
     ended_alike = found.vote.share.get(END, 0.0) >= DONE and found.vote.likeness >= ALIKE
     if ended_alike and not found.new_wish and not _goes_on(found, allows):
         return Spoken({}, warned, instead, silence="done")
@@ -423,13 +422,21 @@ def _is_worse(way: Way, best: Way | None, found: Findings) -> bool:
     return way.tried >= best.tried or not _works_at_times(counted)
 
 
-def _chance_beside(avoided: Set[ToolName], way: Way | None, found: Findings) -> float:
+def _is_fork(avoided: Set[ToolName], way: Way, likely: float, found: Findings, floors: Floors) -> bool:
+    """Whether a way with such a chance is named where others fail."""
+    # What worked in other situations only is no more likely than `ELSEWHERE`.
+    if likely < floors.chance and likely * _chance_beside(avoided, way, found) <= ELSEWHERE:
+        return False
+    # Who weighs hints may hear of a failure that is not shown, and of the way of another request.
+    shown = any(_is_said(tool, found) for tool in avoided)
+    return floors.chance <= OF_SURE or (shown and not _mostly_ends(found))
+
+
+def _chance_beside(avoided: Set[ToolName], way: Way, found: Findings) -> float:
     """The chance of a way where those to avoid are left out: low where like runs rather made a third call.
 
     1 if nearly all that worked in such situations is this way.
     """
-    if way is None:
-        return 0.0
     if found.share.get(way.tool, 0.0) >= ALIKE:
         return 1.0
     left = 1 - sum(found.chance.get(tool, 0.0) for tool in avoided)
