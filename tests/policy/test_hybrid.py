@@ -17,7 +17,7 @@ from hepm.evidence.place import Counted
 from hepm.evidence.values import Way
 from hepm.ingest.prepare import IngestOptions
 from hepm.policy import Floors, Hybrid
-from hepm.policy.hybrid import spoken
+from hepm.policy.speech import spoken
 from tests.evidence.remembered import filled
 from tests.runs import messages_after, trajectory
 

@@ -19,7 +19,7 @@ from hepm.ingest.transitions import without_hints
 from hepm.memory.guard import SILENT, at_level
 from hepm.memory.messages import as_messages
 from hepm.policy import Hybrid, Query, floors_of
-from hepm.policy.hybrid import AGREED
+from hepm.policy.speech import AGREED
 from hepm.types import DONE_HINT, END
 from tests.evidence.remembered import filled, told
 from tests.runs import messages_after, trajectory
