@@ -224,9 +224,9 @@ def _foreseen(found: Findings, allows: Callable[[ToolName], bool]) -> str:
     return ""
 
 
-def _mostly_ends(found: Findings) -> bool:
-    """Whether most runs that succeeded under these conditions made no further call, whatever the user has written."""
-    if found.place is None:
+def _is_answered(found: Findings) -> bool:
+    """Whether most successful runs made no further call under these conditions, where the user has written since."""
+    if found.place is None or not found.asked:
         return False
     went_on = sum(counted.won for counted in found.counted.values())
     return found.place.ended(found.leaf).won > went_on
@@ -406,7 +406,7 @@ def _is_fork(avoided: Set[ToolName], way: Way, likely: float, found: Findings, f
         return False
     # Who weighs hints may hear of a failure that is not shown, and of the way of another request.
     shown = any(is_shown_to_fail(tool, found) for tool in avoided)
-    return floors.chance <= OF_SURE or (shown and not _mostly_ends(found))
+    return floors.chance <= OF_SURE or (shown and not _is_answered(found))
 
 
 def _chance_beside(avoided: Set[ToolName], way: Way, found: Findings) -> float:
