@@ -31,7 +31,7 @@ from hepm.evidence.rules import RunsOf, ToolRule
 
 _log = logging.getLogger("hepm")
 
-FORMAT: Final = 19
+FORMAT: Final = 20
 """Raised when the file, or what a number in it means, changes: older ones are learned again."""
 
 _NODES: Final = ("forest.test_M", "forest.after_M2", "small.test_M", "small.after_M2")

@@ -84,13 +84,21 @@ class RunsOf(NamedTuple):
     """The runs that called a tool under a condition, by id, the latest first.
 
     Attributes:
-        worked, failed: Where it worked, and where a better way was known.
-        lost: Where the run was lost, and no better way was known.
+        won: The successful ones.
+        passed: Those that failed later, where the call was right.
+        failed: Those where a better way was known.
+        lost: The other ones that failed.
     """
 
-    worked: tuple[str, ...] = ()
+    won: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+
+    @property
+    def worked(self) -> tuple[str, ...]:
+        """Those where it was right, whatever went wrong later."""
+        return self.won + self.passed
 
     @property
     def called(self) -> int:
@@ -167,18 +175,17 @@ class ToolRule(NamedTuple):
         return [tool for tool in self.runs if tool not in self.worse]
 
     def _counts(self, tools: Collection[ToolName]) -> tuple[int, int]:
-        """In how many runs one of some tools worked, and in how many one was called and none worked."""
-        worked = set(chain.from_iterable(self.runs[tool].worked for tool in tools))
-        return len(worked), len(self._runs_with(tools) - worked)
+        """How many runs that called one of some tools succeeded, and how many failed."""
+        won = set(chain.from_iterable(self.runs[tool].won for tool in tools))
+        return len(won), len(self._runs_with(tools) - won)
 
-    def is_borne_out(self, won: set[str]) -> bool:
+    @property
+    def is_borne_out(self) -> bool:
         """Whether more runs succeeded with the alternative than with the worse ways, whatever the calls were worth.
 
         Where hardly a run did anything else, whether most succeeded: what all do, and mostly fail with, is no lesson.
-
-        Args:
-            won: Ids of the successful runs.
         """
+        won = set(chain.from_iterable(of_tool.won for of_tool in self.runs.values()))
         instead, against = self._runs_with(self.alternative), self._runs_with(self.worse)
         share = len(instead & won) / max(len(instead), 1)
         if not against:
@@ -205,16 +212,18 @@ def runs_by_tool(decisions: Sequence[Decision]) -> dict[ToolName, RunsOf]:
     """The runs of each tool that was called, by what came of it; `decisions` in order of arrival."""
     best: defaultdict[ToolName, dict[str, int]] = defaultdict(dict)  # that came of a tool in a run, as in `RunsOf`
     for decision in reversed(decisions):
-        came = 2
-        if decision.missed > MISSED:
-            came = 1
-        elif decision.value >= 0.5:
+        came = 3
+        if decision.run.won:
             came = 0
+        elif decision.missed > MISSED:
+            came = 2
+        elif decision.value >= 0.5:
+            came = 1
         for tool in decision.tools:
             best[tool][decision.run.id] = min(came, best[tool].get(decision.run.id, came))
     runs: dict[ToolName, RunsOf] = {}
     for tool, came_of in sorted(best.items()):
-        runs[tool] = RunsOf(*(tuple(run for run in came_of if came_of[run] == came) for came in range(3)))
+        runs[tool] = RunsOf(*(tuple(run for run in came_of if came_of[run] == came) for came in range(4)))
     return runs
 
 
@@ -223,7 +232,7 @@ def _without(tool: ToolName, runs: Mapping[ToolName, RunsOf]) -> RunsOf:
     did = {*runs[tool].worked, *runs[tool].failed}
     worked = set(chain.from_iterable(other.worked for other in runs.values())) - did
     failed = set(chain.from_iterable(other.failed for other in runs.values())) - did - worked
-    return RunsOf(tuple(worked), tuple(failed))
+    return RunsOf(tuple(worked), failed=tuple(failed))
 
 
 def task_rules_of(runs: Sequence[LabelledRun]) -> Iterator[ToolRule]:

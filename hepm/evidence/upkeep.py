@@ -159,8 +159,7 @@ class LiveEvidence:
             sample = self.valued(anew=anew)
             runs, as_read = list(sample.runs), not self._added
         found = [*rules_of(runs, sample.numbers), *task_rules_of(runs)]
-        won = {run.id for run in runs if run.won}
-        rules = [rule for rule in found if rule.is_borne_out(won)]
+        rules = [rule for rule in found if rule.is_borne_out]
         if self._file is not None and as_read and sample.calls >= KEPT_FROM:
             keep_rules(self._file, sample.revision, rules)
         return rules

@@ -123,7 +123,7 @@ def next_tools(rules: Iterable[ToolRule]) -> Iterator[Principle]:
         tests = sorted(rule.conditions, key=lambda condition: condition[0].source != SAID)
         facts = tuple([FactCondition(test._replace(others=()), true) for test, true in tests])
         conditions = Conditions(after=(rule.place.tool,), facts=facts)
-        yield advising(better, worse, conditions, behind, tried=counted.called, worked=len(counted.worked))
+        yield advising(better, worse, conditions, behind, tried=counted.called, worked=len(counted.won))
 
 
 def advising(

@@ -247,7 +247,7 @@ class LessonFile(NamedTuple):
             runs = set(chain.from_iterable(listed.lesson.run_ids for listed in written.values()))
             summary = (
                 f"{count_of(len(written), 'lesson')} from {count_of(len(runs), 'run')}. "
-                "A call worked where it was right, though the run may have failed later"
+                "A call worked or failed as its run did"
             )
         body = ["## Lessons from recorded runs", "", f"{summary}. Lines that you change or delete stay so.", ""]
         for works, heading in ((True, WORKS), (False, FAILS)):

@@ -39,8 +39,8 @@ class Taught:
     Attributes:
         sources: The runs that taught it.
         distilled_by: "extractive", "hand", or the name of a model.
-        tried, worked: Labelled runs that did what it is about while its condition held, and in how many of them that
-            was right (see `hepm.evidence.rules.RunsOf`), or of a recipe, how many succeeded; 0 if that was not counted.
+        tried, worked: Labelled runs that did what it is about while its condition held, and how many of them succeeded;
+            0 if that was not counted.
     """
 
     stored_as: ClassVar[Kind]

@@ -175,4 +175,4 @@ def _verdict(better: dict[ToolName, RunsOf], worse: dict[ToolName, RunsOf]) -> V
 
 
 def _counts(runs: dict[ToolName, RunsOf]) -> Counts:
-    return {tool: (len(of_tool.worked), of_tool.called) for tool, of_tool in runs.items()}
+    return {tool: (len(of_tool.won), of_tool.called) for tool, of_tool in runs.items()}

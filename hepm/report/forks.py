@@ -13,7 +13,7 @@ from typing import Final
 
 from hepm.evidence.decisions import LabelledRun
 from hepm.evidence.facts import FactTest
-from hepm.evidence.rules import LostRuns, ToolRule
+from hepm.evidence.rules import FEWEST, LostRuns, ToolRule
 from hepm.experience.counted import next_tools
 from hepm.graph.rows import RunAbout
 from hepm.graph.store import Store
@@ -33,13 +33,11 @@ from hepm.text import NAME_CHARS, day_of
 from hepm.types import USER, ToolName, Trajectory, act_in_words
 
 MOST_FORKS: Final = 50
-SURELY_LOST: Final = 1
-"""Runs that a fork lost at least, by its interval: of fewer it may be noise."""
+_FEWEST_LOST: Final = 1  # runs that a fork lost
 MOST_NAMED: Final = 5
 """Models or environments that a fork names."""
 _REPEATED: Final = 0.8  # share of a fork's lost runs that are another one's, from which on it says nothing new
 _OTHERS: Final = 2  # tools that worked there, named where none stands out
-_FEWEST_OTHERS: Final = 3  # runs in which such a tool worked
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class ToolTally:
     """The runs that called a tool at a fork, or stopped there (`END`).
 
     Attributes:
-        worked: Those for which it was right; something later may have lost them.
+        worked: The successful ones.
         called: All of them.
         shown: Some to open: of a mistake failed ones, else such that worked.
         step: What the first of these did there; of the first mistake and of the first way, where it can be read.
@@ -152,10 +150,15 @@ def _costliest(rules: Iterable[ToolRule]) -> list[ToolRule]:
     kept: list[ToolRule] = []
     for rule in against:
         charged = set(charged_ids(rule))
-        if len(charged & covered) < _REPEATED * len(charged) and rule.lost.low >= SURELY_LOST:
+        if len(charged & covered) < _REPEATED * len(charged) and _is_fork(rule.lost, len(charged)):
             kept.append(rule)
             covered |= charged
     return sorted(kept, key=lambda rule: -rule.lost.number)[:MOST_FORKS]
+
+
+def _is_fork(lost: LostRuns, charged: int) -> bool:
+    """Whether runs were surely lost, by a call to which several failures are charged: else it may be noise."""
+    return charged >= FEWEST and lost.low > 0 and lost.number >= _FEWEST_LOST
 
 
 def _is_shown(test: FactTest, true: bool) -> bool:
@@ -199,7 +202,7 @@ def _fork(
         if of_tool and of_tool[0].id in read:
             step = step_of(read[of_tool[0].id], rule.place, tool)
         counted, named = rule.runs[tool], tuple(map(ShownRun.of, of_tool[:SHOWN_RUNS]))
-        tallies.append(ToolTally(tool, len(counted.worked), counted.called, named, step))
+        tallies.append(ToolTally(tool, len(counted.won), counted.called, named, step))
     ids = charged_ids(rule)
     charged = [about[id] for id in ids if id in about]
     (principle,) = next_tools([rule])
@@ -227,11 +230,11 @@ def _fork(
 
 def _ways_without_a_better(rule: ToolRule) -> list[ToolName]:
     """What worked most often, where nothing stands out."""
-    worst = max(rule.runs[tool].share for tool in rule.worse)
+    worst = max(len(rule.runs[tool].won) / rule.runs[tool].called for tool in rule.worse)
     ways: list[tuple[int, ToolName]] = []
     for tool in rule.alternative:
-        worked, called = len(rule.runs[tool].worked), rule.runs[tool].called
-        if worked >= max(_FEWEST_OTHERS, worst * called, called / 2):
+        worked, called = len(rule.runs[tool].won), rule.runs[tool].called
+        if worked >= max(FEWEST, worst * called, called / 2):
             ways.append((-worked, tool))
     return [tool for _, tool in sorted(ways)[:_OTHERS]]
 

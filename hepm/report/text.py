@@ -23,8 +23,8 @@ _REQUEST_CHARS: Final = 60  # beside the step of a run
 _MODELS: Final = 2  # that a fork names
 _INDENT: Final = "  "
 _LOST: Final = (
-    "Where runs were lost (beyond what the alternative would have lost, with a 90 % interval; a call failed if its run "
-    "did, and worked if it was right there)"
+    "Where runs were lost (beyond what the alternative would have lost, with a 90 % interval; a call worked or failed "
+    "as its run did)"
 )
 WASTE: Final = "Waste"
 SPOKEN: Final = "What memory did"

@@ -93,6 +93,6 @@ def test_a_lesson_that_a_hand_retired_does_not_come_back_when_it_is_taught_again
 
 
 def test_a_lesson_counts_all_runs_that_made_the_call_as_the_report_and_its_check_do() -> None:
-    runs = RunsOf(worked=("a",), failed=("b", "c", "d"), lost=("e", "f"))
+    runs = RunsOf(won=("a",), passed=("g",), failed=("b", "c", "d"), lost=("e", "f"))
     [lesson] = next_tools([ToolRule(CallPlace("calculate"), (), "", ("book",), {"book": runs})])
-    assert lesson.evidence == "failed in 5 of 6 runs"
+    assert lesson.evidence == "failed in 6 of 7 runs"

@@ -95,7 +95,7 @@ def test_a_counted_lesson_says_in_how_many_runs_it_worked_and_the_section_what_t
     bank.change(LessonChange(put=[counted.row()]), namespace=NS)
     text = written(bank)
     assert any(line.startswith(f"- {counted.text} (worked in 2 of 3 runs) <!-- ") for line in items(text))
-    assert text.count("A call worked where it was right, though the run may have failed later. Lines that you") == 1
+    assert text.count("A call worked or failed as its run did. Lines that you") == 1
 
 
 @pytest.mark.parametrize(

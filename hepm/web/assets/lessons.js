@@ -82,7 +82,7 @@ function lessonCard(one) {
       { class: "facts-line" },
       make("span", {}, one.labels.join(", ")),
       make("span", {}, `${isPending(one) ? `by ${clipped(one.by, 80)}, ` : ""}from ${plural(one.runs, "run")}`),
-      ...(one.evidence ? [make("span", { title: "Of the runs that did so here; a call worked where it was right, though the run may have failed later" }, one.evidence)] : []),
+      ...(one.evidence ? [make("span", { title: "Of the runs that did so here; a call worked or failed as its run did" }, one.evidence)] : []),
       ...(one.held_back ? [make("span", { title: "It is about one run: agents are told rules of many runs" }, one.held_back)] : []),
       make("span", { title: "Runs in whose prompt it stood" }, usesOf(one.uses)),
       ...(one.retired ? [make("span", {}, RETIRED[one.retired] ?? `retired: ${one.retired}`)] : []),

@@ -49,7 +49,7 @@ function reportParts(report) {
   const { forks, sections } = report;
   return [
     make("p", { class: "lead", dir: "auto" }, report.sentence),
-    ...section("Where runs were lost", "beyond what the alternative would have lost, with a 90 % interval; orange: the call that failed; blue: what was right there, even if something later lost the run", forks, forkRow, "cards"),
+    ...section("Where runs were lost", "beyond what the alternative would have lost, with a 90 % interval; orange: the call that failed; blue: what worked there", forks, forkRow, "cards"),
     ...sections.flatMap(({ heading: title, remark, rows }) => section(title, remark, rows, textRow)),
   ];
 }
