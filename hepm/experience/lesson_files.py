@@ -60,8 +60,8 @@ def _is_for_file(listed: ListedLesson) -> bool:
     if lesson.distilled_by != EXTRACTIVE:
         return True
     tests = [fact.test for fact in lesson.conditions.facts]
-    # "~balance", "#"; "reservation_id=xehm4b", "orderId=w7"; not "paid=true"
-    of_text = r"~|^#$|(?:^|[_.-])(?i:id)=|[a-z]I[dD]="
+    # "~balance", "#"; "reservation_id=xehm4b", "orderId=w7"; not "paid=true" and the code of a failure, "~503"
+    of_text = r"~\D*$|^#$|(?:^|[_.-])(?i:id)=|[a-z]I[dD]="
     if any(re.search(of_text, test.fact) and test.than is None for test in tests):
         return False
     if lesson.warns:

@@ -7,6 +7,7 @@ word stands alone, so that a small tree can split on it (`hepm.evidence.place`).
 from __future__ import annotations
 
 import ast
+import csv
 import json
 import re
 import warnings
@@ -77,6 +78,12 @@ _OF_ID: Final = re.compile(
     r"|ref|reference|serial|sku|pid|key|token)|^)(?:\[\w*\])*$|[a-z](?:I[dD]s?|N[or]|Number|Code|Key)(?:\[\w*\])*$"
 )
 _CODE: Final = re.compile(r"([^\W\d_]{2,6}[-_]?)\d{3,}")  # an id whose letters may say what it is of
+# What failed, by its code: "HTTP 404", "error TS2304", "SQLSTATE[23505]"; and the keys that such a code stands under.
+_FAILURE: Final = re.compile(
+    r"(?i)\b(?:err(?:or|no)?|sqlstate|(?:exit|http|signal|status)(?=[^\d\n]{1,12}\b\d))\b(?:[ _]?(?:code|status))?"
+    r"[^\w\n]{1,3}([a-z]{0,6}[-_]?\d{2,6})\b"
+)
+_FAILURE_KEY: Final = re.compile(r"(?i)(?:^|\.)(?:err(?:or|no)?|sqlstate|(?:(?:err(?:or)?|exit|status)_?)?code)$")
 _LINE: Final = re.compile(r"[\s>*+-]*([^\W\d_][\w /-]{0,38}?)[*\s]{0,20}[:=][*]*\s+(\S.*)")
 # What a column may be called, such as "p99_ms", "Use%", "led by" or "1h ago": no value, key or sentence.
 _HEAD: Final = re.compile(rf"#|(?!.*(?:[\W_]\d\d|\d{{3}}))%?[^\W\d](?:[^.,:;!?]{{0,38}}[^\s.,:;!?])?|{_AGE.pattern}")
@@ -279,7 +286,7 @@ def _element(element: ElementTree.Element) -> JSON:
 
 
 def _table(text: str) -> JSON:
-    """The rows of a table whose columns are set apart by bars, tabs or several spaces, with what the lines around say.
+    """The rows of a table whose columns are set apart by bars, tabs, commas or several spaces, and the rest of the text.
 
     Of Markdown's with two columns its values by their names. A table that was cut ends with "…".
     """
@@ -325,6 +332,8 @@ def _cells(line: str) -> list[str]:
             cells.pop()
     elif "\t" in line:
         cells = line.split("\t")
+    elif re.search(r",\S", line) and "  " not in line:
+        (cells,) = csv.reader([line])
     else:
         cells = re.split(r" {2,}", line)
     return [cell.strip() for cell in cells]
@@ -440,7 +449,8 @@ def _facts_in_text(text: str, path: str) -> _Facts:
         known = [(name, number) for name, number in alone if name.rpartition(" ")[2] not in _NUMBERED]
         for name, number in islice(chain(known, _numbers(shown)), _MOST_NUMBERS):
             yield _below(path, name), number
-        yield from ((f"{path}~{word}", 1) for word in _words(shown))
+        codes = [code.lower() for code in _FAILURE.findall(shown)]
+        yield from ((f"{path}~{word}", 1) for word in (*codes, *_words(shown)))
         return
     text = text.strip()
     age, quantity, code = _AGE.fullmatch(text), _QUANTITY.fullmatch(text), _CODE.fullmatch(text)
@@ -449,9 +459,10 @@ def _facts_in_text(text: str, path: str) -> _Facts:
     elif quantity is not None and not (re.fullmatch(r"\d{5,}", text) and _OF_ID.search(path)):
         yield path or "value", float(quantity[1].replace(",", "") + (quantity[2] or ""))
     else:
-        if code is not None:
+        fails = _FAILURE.fullmatch(text) or (_FAILURE_KEY.search(path) and re.fullmatch(r"[^\W\d]{1,6}-?\d{2,6}", text))
+        if code is not None and not fails:
             yield f"{path}={code[1].lower()}…", 1
-        elif not _ID.search(text) or re.fullmatch(r"[^\W\d]{4,}\d\d", text):  # "HighLatencyP99" is no id
+        elif fails or not _ID.search(text) or re.fullmatch(r"[^\W\d]{4,}\d\d", text):  # "HighLatencyP99" is no id
             yield f"{path}={text.lower()}", 1
             if text.count(" ") > 1:  # "under recall since march"
                 yield from ((f"{path}~{word}", 1) for word in _words(text))

@@ -55,7 +55,7 @@ def test_every_statement_is_used_and_stays_inside_a_namespace() -> None:
 def test_the_text_that_is_sent_is_the_file_without_its_head() -> None:
     assert statement("lock") == "MATCH (m:Memory {key: 'memory'}) SET m.writing = true"
     assert statement("drop_state_embedding", "schema").startswith("DROP INDEX")
-    assert [version for version, _ in migrations()] == [*range(9, 19)]
+    assert [version for version, _ in migrations()] == [*range(9, 20)]
     assert all(text.startswith(("CREATE ", "MATCH ")) for _, texts in migrations() for text in texts)
 
 

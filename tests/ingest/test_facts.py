@@ -1,6 +1,7 @@
 """Results and messages taken apart into facts."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -187,6 +188,35 @@ def test_a_number_that_stands_alone_behind_its_name_is_known_by_it(text: str, nu
     assert {name: number for name, number in found.items() if "~" not in name} == numbers
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("The gateway answered HTTP 503 to this request of yours.", "~503"),
+        ("src/form.ts(3,1): error TS2304: Cannot find name x.", "~ts2304"),
+        ("Process finished with exit code 137 after 3 minutes.", "~137"),
+        ("violates a constraint (SQLSTATE[23505]: duplicate key)", "~23505"),
+        ("HTTP 404", "=http 404"),
+        ('{"error": {"code": "PAY-203"}}', "error.code=pay-203"),
+        ('{"error_code": "E77"}', "error_code=e77"),
+    ],
+)
+def test_the_code_of_a_failure_is_a_fact(text: str, code: str) -> None:
+    assert code in facts_of_result(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Your booking is confirmed, code: SAVE20, status of order W12345: open.",
+        '{"promo_code": "X7K2LM", "status": "LX1759", "confirmation_code": "AB123"}',
+        "The status code is known, as 1042567 said in his report. Status: LX1759.",
+    ],
+)
+def test_a_code_of_something_else_is_no_fact(text: str) -> None:
+    digits = [fact for fact in facts_of_result(text) if re.search(r"\d\d", fact)]
+    assert digits == []
+
+
 @pytest.mark.parametrize("day", ["5 Jan 2020", "January 5th, 2020", "05 January 2020", "2020-01-05"])
 def test_a_day_is_known_however_it_is_written(day: str) -> None:
     assert facts_of_result(json.dumps({"due": day}))["due@"] == 4
@@ -225,8 +255,9 @@ STATES = table([{"id": 1, "state": "open", "left": 3}, {"id": 2, "state": "sold 
         "id  state     left\n--  --------  ----\n1   open      3\n2   sold out  12",
         "id   state      left\n1    open       3\n2    sold out   12",
         "id\tstate\tleft\n1\topen\t3\n2\tsold out\t12",
+        'id,state,left\n1,open,3\n2,"sold out",12',
     ],
-    ids=["psql", "mysql", "duckdb", "sqlite", "aligned", "tabs"],
+    ids=["psql", "mysql", "duckdb", "sqlite", "aligned", "tabs", "commas"],
 )
 def test_a_table_of_any_tool_has_the_facts_of_the_same_rows_as_json(result: str) -> None:
     assert facts_of_result(result) == STATES

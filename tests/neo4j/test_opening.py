@@ -123,7 +123,7 @@ def test_missing_migrations_run_on_opening(server: Neo4jServer) -> None:
     store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 10").consume())
     store.close()
     reopened = Neo4jStore(login(server))
-    assert reopened.header.schema_version == 18
+    assert reopened.header.schema_version == 19
     reopened.close()
 
 

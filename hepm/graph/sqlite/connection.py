@@ -18,7 +18,7 @@ from typing import Final
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import Row, check_schema, no_text
 
-SCHEMA_VERSION: Final = 23
+SCHEMA_VERSION: Final = 24
 _OLDEST_SCHEMA: Final = 15  # that is brought up to date on opening; a new file begins with it, too
 BUSY_TIMEOUT_S: Final = 60.0  # for which a writer waits for another one
 _APPLICATION_ID: Final = 0x6865706D  # "hepm": a file of another program has another one

@@ -1,0 +1,2 @@
+-- Version 24: codes of failures and comma-separated tables are read from texts. No table changes; what older versions
+-- kept beside the records is set anew on opening (see `Store.restate`).
