@@ -286,7 +286,7 @@ def _element(element: ElementTree.Element) -> JSON:
 
 
 def _table(text: str) -> JSON:
-    """The rows of a table whose columns are set apart by bars, tabs, commas or several spaces, and the rest of the text.
+    """The rows of a table whose columns are set apart by bars, tabs, commas or several spaces, and the text around it.
 
     Of Markdown's with two columns its values by their names. A table that was cut ends with "…".
     """
