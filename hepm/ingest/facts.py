@@ -449,8 +449,7 @@ def _facts_in_text(text: str, path: str) -> _Facts:
         known = [(name, number) for name, number in alone if name.rpartition(" ")[2] not in _NUMBERED]
         for name, number in islice(chain(known, _numbers(shown)), _MOST_NUMBERS):
             yield _below(path, name), number
-        codes = [code.lower() for code in _FAILURE.findall(shown)]
-        yield from ((f"{path}~{word}", 1) for word in (*codes, *_words(shown)))
+        yield from ((f"{path}~{word}", 1) for word in _words(shown))
         return
     text = text.strip()
     age, quantity, code = _AGE.fullmatch(text), _QUANTITY.fullmatch(text), _CODE.fullmatch(text)
@@ -494,4 +493,6 @@ def _amount(digits: str) -> float:
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in dict.fromkeys(_WORD.findall(text.lower())) if word not in _NO_WORD]
+    lower = text.lower()
+    codes: list[str] = _FAILURE.findall(lower)
+    return [word for word in dict.fromkeys(codes + _WORD.findall(lower)) if word not in _NO_WORD]

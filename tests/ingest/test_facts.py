@@ -202,6 +202,7 @@ def test_a_number_that_stands_alone_behind_its_name_is_known_by_it(text: str, nu
 )
 def test_the_code_of_a_failure_is_a_fact(text: str, code: str) -> None:
     assert code in facts_of_result(text)
+    assert code[0] != "~" or code in facts_of_message(text)
 
 
 @pytest.mark.parametrize(
