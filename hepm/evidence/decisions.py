@@ -37,6 +37,8 @@ BEFORE: Final = "<BEFORE>"
 """Source of the fact which tool was called before the last one."""
 SINCE: Final = "<SINCE>"
 """Source of the facts who wrote something since the last call."""
+WAITED: Final = 0.9
+"""Share of the calls of a tool in successful runs that a message of the user came before, from which on it waits."""
 ENDED: Final = "<ENDED>"
 """Source of the fact that the last call ended in an error; of conditions alone, as only decisions at one place are
 compared."""

@@ -22,6 +22,8 @@ from hepm.evidence.compared import with_comparisons
 from hepm.evidence.decisions import (
     CALLED,
     ENDED,
+    SINCE,
+    WAITED,
     BoolArray,
     CallPlace,
     Decision,
@@ -55,6 +57,8 @@ _Z: Final = 1.645  # one side of the interval leaves out 5 %
 
 FAILED: Final = FactTest(ENDED, "=error", 0.5)
 """Whether the last call ended in an error; a rule without it holds where it did not."""
+ANSWERED: Final = FactTest(SINCE, "=user", 0.5)
+"""Whether the user has written since the last call."""
 
 Conditions: TypeAlias = tuple[tuple[FactTest, bool], ...]
 """Facts, each with whether it must be true."""
@@ -386,8 +390,11 @@ class _AtPlace:
         others_N = self._won_N & ~right_N & ~self._under(path)
         if not self._is_news(path) and self._runs_in(others_N) < FEWEST:
             path = []
+        narrowed = bool(path)
+        if self._waits(self._under(path), did_N):
+            path = [(test, true) for test, true in path if test.source != SINCE] + [(ANSWERED, True)]
         under_N = self._under(path)
-        if not self._usual(tool, under_N, RELIABLE, everywhere=not path):
+        if not self._usual(tool, under_N, RELIABLE, everywhere=not narrowed):
             return None
         runs = self._runs(under_N)
         worse = self._worse(tool, under_N)
@@ -398,7 +405,7 @@ class _AtPlace:
             return None
         others = _without(tool, runs)
         surely_more = others.tried > 0 and runs[tool].least > others.share
-        if not (path or worse) or not (surely_more or 2 * len(runs[tool].worked) > runs[tool].called):
+        if not (narrowed or worse) or not (surely_more or 2 * len(runs[tool].worked) > runs[tool].called):
             return None
         return ToolRule(self.place, self._conditions(path), tool, worse, runs)
 
@@ -440,6 +447,13 @@ class _AtPlace:
         won = self._runs_in(under_N & self._won_N)
         others = self._runs(under_N & self._won_N & ~right_N).values()
         return any(lower_bound(other.called, won - other.called) > 1 - _PURE for other in others)
+
+    def _waits(self, under_N: BoolArray, did_N: BoolArray) -> bool:
+        """Whether successful runs did it after a message of the user, and some came here without one."""
+        asked_N = self._true_N[ANSWERED]
+        won = self._runs_in(under_N & did_N & self._won_N)
+        asked = self._runs_in(under_N & did_N & self._won_N & asked_N)
+        return asked > FEWEST and asked >= WAITED * won and not asked_N[under_N].all()
 
     def _is_news(self, path: _Path) -> bool:
         """Whether it asks for what the last call has just shown, which was no reason for an earlier mistake."""
@@ -538,7 +552,8 @@ class _AtPlace:
     @cached_property
     def _true_N(self) -> dict[FactTest, BoolArray]:
         """Of each test, which decisions it is true of."""
-        return dict(zip(self._tests.tests, self._tests.true_NF.T, strict=True))
+        asked_N = np.array([bool(row.flags & USER_SPOKE) for row in self.rows])
+        return {**dict(zip(self._tests.tests, self._tests.true_NF.T, strict=True)), ANSWERED: asked_N}
 
     def _narrowed(self, among_N: BoolArray, right_N: BoolArray) -> _Path:
         """What the decisions where a rule is right have in common; [] if runs of other families do not bear it out.

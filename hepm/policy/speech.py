@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.evidence.chance import UNMEASURED, Chance
-from hepm.evidence.decisions import Scores, Situation
+from hepm.evidence.decisions import WAITED, Scores, Situation
 from hepm.evidence.engine import KNOWN, Findings
 from hepm.evidence.place import Counted, PlaceEvidence, bounds
 from hepm.evidence.values import Way
@@ -68,8 +68,6 @@ DONE_SURELY: Final = 0.9
 on an agent is told so, if eight successful runs ended here, whatever their requests."""
 STRAYED: Final = 1 / 3
 """`Findings.came` below which nothing is named: this call does not belong to such requests."""
-WAITED: Final = 0.9
-"""Share of the calls of a tool at a place that a message of the user came before, from which on it waits for one."""
 REACHED: Final = 0.9
 """Part of `Findings.ceiling`: a way after which fewer runs succeed has a lower chance."""
 MOSTLY: Final = 0.8
@@ -233,7 +231,7 @@ def _is_answered(found: Findings) -> bool:
 
 
 def _waits(tool: ToolName, found: Findings, situation: Situation, floors: Floors) -> bool:
-    """Whether the user has not written since the last call, as before nearly all calls of a tool at this place.
+    """Whether the user has not written since the last call, as before nearly all calls of a tool that were right here.
 
     Agents that weigh hints ask all the same.
     """
@@ -243,8 +241,12 @@ def _waits(tool: ToolName, found: Findings, situation: Situation, floors: Floors
     # Who passes no messages does not say whether the user wrote; nor has a first call one before it.
     if situation.place.tool not in situation.facts:
         return False
-    asked_X = place.asked_N[place.called_NK[:, place.tools.index(tool)]]
-    return len(asked_X) >= FEWEST_FAILING and int(asked_X.sum()) >= WAITED * len(asked_X)
+    won_N = place.called_NK[:, place.tools.index(tool)] & (place.value_N == 1)
+    for here_N in (won_N & found.leaf_N, won_N):
+        asked_X = place.asked_N[here_N]
+        if len(asked_X) >= FEWEST_FAILING:
+            return int(asked_X.sum()) >= WAITED * len(asked_X)
+    return False
 
 
 def likely_of(tool: ToolName, found: Findings) -> float:

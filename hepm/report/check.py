@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.errors import InputError
 from hepm.evidence.decisions import CallPlace, Decision
-from hepm.evidence.rules import FAILED, FEWEST, FEWEST_FAILED, RunsOf, runs_by_tool
+from hepm.evidence.rules import FAILED, FEWEST, RunsOf, runs_by_tool
 from hepm.evidence.upkeep import LiveEvidence, RunSample
 from hepm.experience.conditions import Conditions, FactCondition
 from hepm.experience.counted import advising, runs_to_count
@@ -161,15 +161,15 @@ def _decisions_met(claims: Iterable[Claim], sample: RunSample) -> dict[Claim, li
 
 
 def _verdict(better: dict[ToolName, RunsOf], worse: dict[ToolName, RunsOf]) -> Verdict:
-    tried = {tool: runs for tool, runs in better.items() if runs.tried >= FEWEST}
-    failing = {tool: runs for tool, runs in worse.items() if runs.tried >= FEWEST_FAILED}
+    tried = [runs for runs in better.values() if runs.tried >= FEWEST]
+    failing = [runs for runs in worse.values() if runs.called >= FEWEST]
     if not tried and (better or not failing):
         return "not met"
-    if any(runs.share < WORKS_FROM for runs in tried.values()):
+    if any(runs.share < WORKS_FROM for runs in tried):
         return "untrue"
-    # What it speaks against works as often, or mostly.
-    most = min((runs.share for runs in tried.values()), default=WORKS_FROM)
-    if any(runs.share >= most for runs in failing.values()):
+    # What it speaks against works as often, and mostly: by how runs ended, as few may not show which call lost them.
+    least = min((len(runs.won) / runs.called for runs in tried), default=0.0)
+    if any(len(runs.won) >= max(least, WORKS_FROM) * runs.called for runs in failing):
         return "untrue"
     return "supported"
 

@@ -68,7 +68,8 @@ class Report:
         of_labelled = f" of {labelled:,} with an outcome" if labelled < self.runs else ""
         rate = f"{count_of(self.runs, 'run')}, {percent(self.succeeded / labelled)}{of_labelled} succeeded"
         if self.before is not None and self.lately is not None:
-            rate += f" (in the last {MONTH_DAYS} days {percent(self.lately)}, in those before {percent(self.before)})"
+            lately, before = percent(self.lately), percent(self.before)
+            rate += f" (in the last {MONTH_DAYS} days {lately}, in the {MONTH_DAYS} before {before})"
         if not self.failed:
             return f"{rate}; none was lost."
         if not self.forks:

@@ -17,7 +17,7 @@ from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.errors import InputError
 from hepm.evidence.decisions import CallPlace
 from hepm.evidence.facts import FactTest
-from hepm.evidence.rules import RunsOf, ToolRule, rules_of
+from hepm.evidence.rules import ANSWERED, RunsOf, ToolRule, rules_of
 from hepm.experience.conditions import FactCondition
 from hepm.experience.lesson_files import lessons_for_file
 from hepm.experience.lessons import Principle
@@ -550,6 +550,21 @@ def test_a_condition_denies_no_result_of_a_tool_that_was_not_always_called(tmp_p
     conditions = [rule.conditions for rule in rules_at(tmp_path, runs, "check")]
     assert any(test.source == "count" for tests in conditions for test, _ in tests)
     assert not any(test.source == "count" and not true for tests in conditions for test, true in tests)
+
+
+def test_advice_says_that_the_user_writes_first_where_the_runs_that_waited_succeeded(tmp_path: Path) -> None:
+    runs: list[Trajectory] = []
+    for n in range(48):
+        waits, right = n % 8 > 1, "waive" if n % 2 else "forward"
+        run = told(
+            f"r{n}", ("look", {"fee": 10 + 80 * (n % 2)}), (right, "ok"), success=waits, goal=f"room {n} is wrong"
+        )
+        request, look, *rest = run.turns
+        between = [Turn("assistant", "Shall I?"), Turn("user", "yes")] if waits else []
+        runs.append(replace(run, turns=(request, look, *between, *rest)))
+    advised = {rule.better: rule.conditions for rule in rules_at(tmp_path, runs, "look") if rule.better}
+    assert advised.keys() >= {"waive", "forward"}
+    assert all((ANSWERED, True) in conditions for conditions in advised.values())
 
 
 @pytest.mark.parametrize("fact", ["id", "repository.id", "pull_number", "items[].userId", "number"])

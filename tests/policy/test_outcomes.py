@@ -270,6 +270,20 @@ def test_nothing_is_named_before_the_user_agrees_where_runs_asked_the_user_first
     assert [one.tool for one in after] == ["roll_back"]
 
 
+def test_a_call_waits_for_the_user_if_it_did_in_the_runs_that_succeeded_by_it(tmp_path: Path) -> None:
+    def looked(n: int) -> list[dict[str, Any]]:
+        return messages_after(request(n, "my bill is wrong"), ("look", {"fee": 10 + 80 * (n % 2)}))
+
+    asked = [{"role": "assistant", "content": "Shall I?"}, {"role": "user", "content": "yes please"}]
+    with Memory.open(tmp_path) as memory:
+        for n in range(80):
+            waits, right = n % 10 > 1, "forward" if n % 2 else "waive"
+            messages = looked(n) + asked * waits + desk(1, right)[1:]
+            memory.ingest(from_messages(messages, id=f"run {n}", success=waits))
+        before, after = (memory.suggest(messages=looked(98) + agreed) for agreed in ([], asked))
+    assert (before.ranked, [one.tool for one in after]) == ((), ["waive"])
+
+
 def test_after_thanks_at_which_most_runs_ended_nothing_is_named_for_the_failures_of_others(tmp_path: Path) -> None:
     def thanked(n: int) -> list[dict[str, Any]]:
         looked = messages_after(request(n, "raise my limit"), ("set_limit", "ok"))

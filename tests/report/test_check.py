@@ -47,6 +47,13 @@ def test_a_line_is_untrue_where_what_it_warns_of_works_now(section: str, tmp_pat
     assert {row.verdict for row in checked(section, tmp_path, *turned).values()} == {"untrue"}
 
 
+def test_two_runs_that_lost_by_what_a_line_warns_of_do_not_make_it_untrue(section: str, tmp_path: Path) -> None:
+    good = [desk_run(number, "delivered", "return_items") for number in range(16)]
+    bad = [desk_run(number, "delivered", "cancel_order") for number in (90, 91)]
+    row = checked(section, tmp_path, *good, *(replace(run, outcome=Outcome(None, False)) for run in bad))["delivered"]
+    assert (row.verdict, row.better, row.worse) == ("supported", {"return_items": (16, 16)}, {"cancel_order": (0, 2)})
+
+
 def test_a_line_whose_situation_no_run_met_is_not_met(section: str, tmp_path: Path) -> None:
     runs = (desk_run(number, "pending", "cancel_order") for number in range(20))
     rows = checked(section, tmp_path, *runs)
