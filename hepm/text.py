@@ -44,10 +44,11 @@ _OWN_LINES: Final = {
 }
 # English alone.
 _FUNCTION_WORDS: Final = """
-a about all also am an and any are as at be been but by can could did do does for from get give go good had has have he
-hello help hey hi how if in is it its just know let like make many me more morning much my need no not now of off ok
-okay on one or our out please right she should so some sure tell thank thanks that the their them then there they this
-to too up us use very want was we well were what when where which who why will with would yes you your
+a about all also am an and any appreciate are as at be been but by bye can cheers could dear did do does for from get
+give go good greetings had has have he hello help hey hi how if in is it its just know let like make many me more
+morning much my need no not now of off ok okay on one or our out please regards right she should so some sure tell
+thank thanks that the their them then there they this thx to too up us use very want was we well were what when where
+which who why will with would yes you your
 """
 FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
 """Words that say nothing of what a text is about."""

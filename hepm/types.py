@@ -49,6 +49,8 @@ DATE: Final = "@"
 """Ends the fact that is a date, in days since `FIRST_DAY`,"""
 TIME: Final = "@@"
 """and a date with a time of day."""
+CLOCK: Final = "@@@"
+"""A time of day alone, as a part of a day."""
 FIRST_DAY: Final = 18_262
 """2020-01-01 in days since 1970: with few days before the point, single precision holds half a minute."""
 SAID: Final = "<SAID>"

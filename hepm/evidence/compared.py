@@ -15,7 +15,7 @@ import numpy as np
 from hepm.evidence.decisions import BoolArray, FactName, IndexArray, IntArray, Labels
 from hepm.evidence.facts import FactTest, KnownFacts, TestedRows, cost_of_test, gains, limits
 from hepm.graph.rows import Float32Array
-from hepm.types import DATE, NOW
+from hepm.types import CLOCK, DATE, NOW
 
 # By how much a time is after another: as rules of trades say it.
 _DAYS: Final = (0.0, 1 / 24, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 21.0, 30.0, 45.0, 60.0, 90.0, 180.0, 365.0)
@@ -91,13 +91,18 @@ def _numbers(known: KnownFacts, fewest: int, keep: Callable[[FactTest], bool]) -
     return {name: number for _, name, number in sorted(numbers, key=lambda one: -one[0])}
 
 
+def _is_like(one: str, other: str) -> bool:
+    """Whether both are numbers, times, or times of day."""
+    return all(one.endswith(mark) == other.endswith(mark) for mark in (DATE, CLOCK))
+
+
 def _compared(
     columns: Mapping[FactName, Float32Array], label_N: Labels, fewest: int
 ) -> Iterator[tuple[float, FactTest]]:
     """All comparisons that are true of enough decisions, and false of enough, each with its information gain."""
     for one in columns:
         are_times = one.fact.endswith(DATE)
-        others = [other for other in columns if other != one and other.fact.endswith(DATE) == are_times]
+        others = [other for other in columns if other != one and _is_like(one.fact, other.fact)]
         if not others:
             continue
         difference_NF = np.array([columns[one] - columns[other] for other in others]).T

@@ -230,9 +230,10 @@ class FactTest(NamedTuple):
 
 
 def _quoted(facts: Sequence[str]) -> str:
-    """A word, or some of several."""
-    words = ", ".join(f'"{fact.rpartition("~")[2]}"' for fact in facts[:3])
-    return words if len(facts) == 1 else f"words such as {words}"
+    """A word, or some of several, rather those that say what a text is about."""
+    words = sorted((fact.rpartition("~")[2] for fact in facts), key=FUNCTION_WORDS.__contains__)
+    quoted = ", ".join(f'"{word}"' for word in words[:3])
+    return quoted if len(facts) == 1 else f"words such as {quoted}"
 
 
 def _days_in_words(days: float) -> str:

@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 from hepm.ingest.fields import as_text, unix_time
 from hepm.ingest.formats.parts import result_text
 from hepm.text import CUT, FUNCTION_WORDS, cut_off
-from hepm.types import DATE, FIRST_DAY, JSON, PRESENT, TIME
+from hepm.types import CLOCK, DATE, FIRST_DAY, JSON, PRESENT, TIME
 
 _Facts: TypeAlias = Iterator[tuple[str, float]]
 """Names of facts and their numbers."""
@@ -94,6 +94,7 @@ _PERSONAL: Final = re.compile(
     r"|dob|birth[ _]?da(?:y|te)|date[ _]of[ _]birth)$"
 )
 _TIME: Final = r"[T ]\d\d:\d\d(?::[\d:.]+)?(?:Z|[+-]\d\d:?\d\d)?"
+_CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?")
 _DATE: Final = re.compile(rf"\d{{4}}-\d\d-\d\d(?P<time>{_TIME})?")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH: Final = rf"(?i:{'|'.join(_MONTHS)})[a-z]{{0,6}}"
@@ -197,6 +198,9 @@ def _time_said(text: str, pattern: str) -> Mapping[str, float]:
 
 def _dates(text: str) -> _Facts:
     """A date or a time with its mark, in days; none of a day that is in no calendar, or another text."""
+    clock = _CLOCK.fullmatch(text)
+    if clock is not None:
+        yield CLOCK, int(clock[1]) / 24 + int(clock[2]) / 1_440
     when = _DATE.fullmatch(_iso(text))
     if when is not None:
         seconds = unix_time(when[0])

@@ -225,6 +225,14 @@ def test_a_day_is_known_however_it_is_written(day: str) -> None:
     assert facts_of_instructions(f"Today is {day}.") == {TIME: 4}
 
 
+def test_a_time_of_day_is_compared_with_other_times_of_day_alone() -> None:
+    found = facts_of_result(
+        json.dumps({"asked": "14:30", "next_arrival": "9:00", "since": "2020-01-05 12:00", "ratio": "1:3"})
+    )
+    times = {fact: number for fact, number in found.items() if "@" in fact}
+    assert times == {"asked@@@": pytest.approx(14.5 / 24), "next_arrival@@@": 0.375, "since@@": 4.5}
+
+
 def test_an_email_says_when_it_was_sent_and_another_message_with_a_date_does_not() -> None:
     assert time_of_message("From: ana\nSent: Sunday, 5 January 2020 12:00\n\nThe boiler is cold.") == {TIME: 4.5}
     for text in ("please deliver on 5 January 2020", "Sent: 45 January 2020"):
