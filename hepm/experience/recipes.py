@@ -97,7 +97,7 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = Conditions()) 
         day = run.source, (run.ended_at or 0.0) // 86_400
         steps = steps_of_run(run)
         for number, step in enumerate(steps):
-            repair = list(_repair(steps[number:]))
+            repair = _repair(steps[number:])
             for error, tool in product(step.errors, tools_of(step)):
                 seen = met[tool, error]
                 seen.days.add(day)
@@ -113,17 +113,22 @@ def learn_recipes(runs: Iterable[Trajectory], where: Conditions = Conditions()) 
             yield recipe
 
 
-def _repair(steps: Sequence[Step]) -> Iterator[str]:
-    """What was done after the first step, which failed, until it succeeds; not what failed itself, and no reading."""
+def _repair(steps: Sequence[Step]) -> list[str]:
+    """What was done after the first step, which failed, until it succeeds; not what failed itself, and no reading.
+
+    Where that is never tried again, what came right after it.
+    """
     failed, *later = steps
     own = {action.program for action in failed.actions[-1:]}
+    done: list[list[str]] = []
     for step in later[:10]:  # what comes later is no repair
         # "docker compose up -d db && pytest": the repair may be on the line of what failed.
         others = [action for action in step.actions if action.program not in own]
-        yield from (action.text for action in others if action.changes and not action.failed)
+        done.append([action.text for action in others if action.changes and not action.failed])
         failed_again = step.errors or any(action.failed for action in step.actions)
         if len(others) < len(step.actions) and not failed_again:
-            break
+            return list(chain.from_iterable(done))
+    return done[0] if done else []
 
 
 def _recipe(tool: ToolName, error: str, seen: _Met, where: Conditions) -> Principle | None:
