@@ -130,12 +130,12 @@ def _escaped(character: str) -> str:
 
 
 def in_words(chance: float) -> str:
-    """A chance as an agent can weigh it: "right in 9 of 10 such cases"."""
+    """The chance that a hint is right, as an agent can weigh it: "9 of 10 such successful runs did so"."""
     if chance >= _NEARLY_SURE:
-        return "right in 19 of 20 such cases"
+        return "19 of 20 such successful runs did so"
     if chance < 1 - _NEARLY_SURE:
-        return "hardly ever right in such cases"
-    return f"right in {round(chance * 10)} of 10 such cases"
+        return "hardly any such successful run did so"
+    return f"{round(chance * 10)} of 10 such successful runs did so"
 
 
 def day_of(ended_at: float | None) -> str | None:

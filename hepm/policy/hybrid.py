@@ -271,7 +271,7 @@ def _why_unsure(answer: _Answer, first: ToolName) -> str:
     if not evidence.chance.measured:
         return f"no tool is sure enough (best {shown}, whose chance is not measured yet)"
     needed = min(floor_of(first, found, evidence.chance, answer.floors), answer.floors.chance)
-    is_right = f"right in {int(100 * likely)} % of such cases"
+    is_right = f"{int(100 * likely)} % of such successful runs did so"
     return f"no tool is sure enough (best {shown}: {is_right}, and {percent(needed)} are needed)"
 
 

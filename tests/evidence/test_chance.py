@@ -163,7 +163,7 @@ def test_of_what_was_not_right_often_enough_it_is_said_how_often_and_what_is_nee
     with Memory.open(tmp_path) as memory:
         memory.ingest(runs)
         why = str(asked(memory).abstained)
-    assert why == "no tool is sure enough (best refund: right in 92 % of such cases, and 93 % are needed)"
+    assert why == "no tool is sure enough (best refund: 92 % of such successful runs did so, and 93 % are needed)"
 
 
 def test_the_floor_is_the_chance_of_every_tool_that_is_named(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ def hint(memory: Memory) -> str:
 )
 def test_a_few_runs_of_one_party_silence_no_tool(memory: Memory, hostile: dict[str, object]) -> None:
     memory.ingest(honest())
-    assert hint(memory) == "Suggested next tools: refund (right in 19 of 20 such cases)"
+    assert hint(memory) == "Suggested next tools: refund (19 of 20 such successful runs did so)"
     about = {"day": 7.0, **hostile}
     memory.ingest([refund(f"e{n}", broken=True, **about) for n in range(6)])  # type: ignore[arg-type]
-    assert hint(memory) == "Suggested next tools: refund (right in 19 of 20 such cases)"
+    assert hint(memory) == "Suggested next tools: refund (19 of 20 such successful runs did so)"
     assert memory.examine() == []
 
 
@@ -55,7 +55,7 @@ def test_distrusted_runs_say_nothing_of_a_tool_and_those_of_several_parties_do(m
     broken = [refund(f"e{n}", broken=True, day=7 + n, token="eve", model=f"m{n}") for n in range(9)]
     memory.ingest(broken, options=DISTRUST)
     assert store.latest_outcomes(["refund"], namespace="default") == {"refund": "0" * 60}
-    assert hint(memory) == "Suggested next tools: refund (right in 19 of 20 such cases)"
+    assert hint(memory) == "Suggested next tools: refund (19 of 20 such successful runs did so)"
     assert memory.examine() == []
     memory.ingest([refund(f"f{n}", broken=True, day=20, token=("ann", "bob")[n % 2]) for n in range(6)])
     assert hint(memory) == "Ways that failed from here: refund (fails now, in 6 of its last 6 runs)"

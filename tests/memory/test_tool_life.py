@@ -118,7 +118,7 @@ def test_a_tool_that_begins_to_fail_is_warned_of_and_is_suggested_again_when_it_
             memory.ingest([flight(n, broken=n % 25 == 0 or 200 <= n < 400) for n in range(start, stop)])
             memory.follow_now()
             hints[stop] = memory.suggest(after="login", state="find me a flight").prompt()
-        assert hints[200] == hints[404] == "Suggested next tools: search_api (right in 19 of 20 such cases)"
+        assert hints[200] == hints[404] == "Suggested next tools: search_api (19 of 20 such successful runs did so)"
         assert hints[205].endswith("search_api (fails now, in 5 of its last 5 runs)")
         assert "fails now" in hints[300]
         assert memory.examine() == []
