@@ -246,7 +246,7 @@ class _Seen(NamedTuple):
 
 class _Request(NamedTuple):
     """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool called,
-    by the last one, also of lost runs, and of all, the effective number of runs (Kish 1965), and sums by tools called
+    by the last one, also of lost runs, and of all, the effective number of runs (Kish 1965), and shares by tools called
     oftener than so."""
 
     cosine_R: FloatArray
@@ -365,7 +365,7 @@ class Learned:
             conditions, of_leaf, stops_in = (), place.everywhere, None
             forest_N, small_N = np.ones_like(forest_N), np.ones_like(small_N)
         # What is there says more than what is missing.
-        both = bool(conditions) and conditions[-1].holds(facts)
+        both = bool(conditions) and bool(true_UF[-1, asked[-1]])
         like = _Like(place, forest_N, small_N, request.cosine_R.take(place.run_N), group_N, both)
         by_user = any(test.source == USER for test in conditions)
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
@@ -531,35 +531,31 @@ class Learned:
         """How likely each tool is to be called next: a conditional logit."""
         called = Counter(past)
         scores: list[float] = []  # of few tools, one by one: each call of numpy takes as long as ten of these
-        for tool, remaining in zip(tools, self._remaining(tools, called, request), strict=True):
+        for tool in tools:
+            times = called.get(tool, 0)
+            remaining = request.oftener.get((tool, times))
+            if remaining is None:
+                remaining = self._called_oftener(tool, times, request)
             score = _SHARE * log(seen.share.get(tool, 0.0) + _FLOOR) + _REMAINING * log(remaining + _FLOOR)
             # What mostly failed here is not better for its name.
             if tool in named and not (tool in seen.ways and 2 * seen.ways[tool].worked < seen.ways[tool].failed):
                 score += _NAMED * named[tool]
-            if tool in called:
-                score += _CALLED + _TIMES * log1p(called[tool])
+            if times:
+                score += _CALLED + _TIMES * log1p(times)
             scores.append(score + witness.get(tool, 0.0))
         best = max(scores, default=0.0)
         raised = [exp(score - best) for score in scores]
         total = sum(raised)
         return {tool: part / total for tool, part in zip(tools, raised, strict=True)}
 
-    def _remaining(self, tools: Sequence[ToolName], called: Mapping[ToolName, int], request: _Request) -> list[float]:
-        """Share of the successful runs with like requests that call each tool oftener than this run has so far."""
-        weights: list[float] = request.called_T[[self.numbers[tool] for tool in tools]].tolist()
-        for place, tool in enumerate(tools):
-            if tool in called:
-                weights[place] = self._called_oftener(tool, called[tool], request)
-        return [weight / max(request.total, 1e-9) for weight in weights]
-
     def _called_oftener(self, tool: ToolName, times: int, request: _Request) -> float:
-        """The weight of the successful runs with like requests that call a tool oftener than so."""
-        weight = request.oftener.get((tool, times))
-        if weight is None:
+        """The share of the successful runs with like requests that call a tool oftener than so."""
+        weight = float(request.called_T[self.numbers[tool]])
+        if times:
             run_P, times_P = self._callers_of(tool)
             weight = float(np.add.reduce(request.weight_R.take(run_P[times_P > times])))
-            request.oftener[tool, times] = weight
-        return weight
+        share = request.oftener[tool, times] = weight / max(request.total, 1e-9)
+        return share
 
     def _callers_of(self, tool: ToolName) -> tuple[IndexArray, IndexArray]:
         """The runs that called a tool, and how often each did."""
@@ -616,13 +612,14 @@ def _user_spoke(facts: Facts) -> bool:
 
 def _both(like: _Like) -> Float32Array:
     """Weights by the forest, and by the small tree where requests count too; each sums to its part."""
-    weight_N = like.forest_N / max(float(like.forest_N.sum()), 1e-9)
+    weight_N = like.forest_N / max(float(np.add.reduce(like.forest_N)), 1e-9)
     leaf = np.flatnonzero(like.small_N)
     if len(leaf):
         # Within a leaf the likeness of requests says less than elsewhere: a higher temperature.
-        near = np.exp((like.cosine_N[leaf] - like.cosine_N[leaf].max()) / 0.5)
+        cosine = like.cosine_N[leaf]
+        near = np.exp((cosine - np.maximum.reduce(cosine)) / 0.5)
         weight_N *= 1 - _SMALL
-        weight_N[leaf] += _SMALL * near / near.sum()
+        weight_N[leaf] += _SMALL * near / np.add.reduce(near)
     return weight_N
 
 

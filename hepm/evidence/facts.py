@@ -93,7 +93,7 @@ class FactTest(NamedTuple):
     def is_unknown(self, known: Facts) -> bool:
         """Whether it asks for the result of a tool that was called, and what it returned is not known."""
         silent = known.get(CALLED, _NOTHING).keys() - known.keys()
-        return any(name.source.removeprefix(RESULTS_OF) in silent for name in self.names)
+        return bool(silent) and any(name.source.removeprefix(RESULTS_OF) in silent for name in self.names)
 
     def asks_about_called(self, known: Facts) -> bool:
         """Whether it does not ask for the result of a tool that was not called; of words, whether some speak for it."""
