@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -627,4 +628,4 @@ def _names_of(tools: Iterable[object] | None) -> list[ToolName] | None:
     """Names of the agent's tools, in any form that `suggest` takes; None for all tools."""
     if tools is None:
         return None
-    return [tool.name for tool in read_tools(tools)]
+    return list(map(attrgetter("name"), read_tools(tools)))

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
-from hepm.graph.mirror.mirror import switching_often
+from hepm.graph.mirror.mirror import SwitchingOften
 from hepm.graph.trials import CONTROL, Trial, Withheld
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded
@@ -451,7 +451,7 @@ class Session:
 
     def _ask(self, memory: Callable[[], T]) -> T | None:
         try:
-            with switching_often():
+            with SwitchingOften():
                 return memory()
         except Exception as error:  # an agent goes on without memory
             # Once a session: an agent asks before every call.
@@ -567,7 +567,7 @@ class Session:
                 recorded. Nothing of it is stored then.
             StoreError: the store cannot be written. Call it again later.
         """
-        with self._storing, switching_often():
+        with self._storing, SwitchingOften():
             run = self._finished(success, reward, messages)
             # A session that only had a system prompt is no run.
             if not any(turn.role != "system" for turn in run.turns):
