@@ -158,12 +158,11 @@ class LiveRun:
         if self.shown is None or prompt is None:
             return
         found = prompt.suggestions
-        reasons = [way.named for way in found.warnings]
+        self.shown.reason = "; ".join([way.named for way in found.warnings])
         if found.ranked:
-            reasons = [found.ranked[0].reason]
+            self.shown.reason = found.ranked[0].reason
         elif found.done:
-            reasons = [prompt.hint]
-        self.shown.reason = "; ".join(reasons)
+            self.shown.reason = prompt.hint
 
     def check_kept(self) -> None:
         """Raise a StoreError if what is recorded is in the memory of this process alone, as on a full disk."""

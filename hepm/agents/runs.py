@@ -431,17 +431,15 @@ class LiveRuns:
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
             ranked = prompt.suggestions.ranked
-            warnings = prompt.suggestions.warnings
-            done = prompt.suggestions.done
             run.shown = None
-            if prompt.present and (ranked or warnings or done or prompt.lessons):
+            if prompt.present:
                 run.shown = Shown(
                     run=run.id,
                     namespace=run.namespace,
                     at=time(),
                     after=run.session.last,
                     tools=tuple(suggestion.tool for suggestion in ranked),
-                    warned=tuple(way.tool for way in warnings),
+                    warned=tuple(way.tool for way in prompt.suggestions.warnings),
                     lessons=len(prompt.lessons),
                 )
                 self.recent[run.namespace].append(run.shown)

@@ -148,9 +148,7 @@ class Findings:
     @property
     def everywhere(self) -> Mapping[ToolName, Counted]:
         """Of each tool, the decisions at this place."""
-        if self.place is None:
-            return {}
-        return self.place.everywhere
+        return {} if self.place is None else self.place.everywhere
 
 
 _Ways: TypeAlias = Mapping[ToolName, Way]
@@ -405,29 +403,29 @@ class Learned:
         if _user_spoke(situation.facts):
             return 1.0, EndedHere()
         came = self._came(last, request)
-        ended: float = request.ended_T[self.numbers[last]]
+        ended = float(request.ended_T[self.numbers[last]])
         if situation.place.failed or not ended:
             return came, EndedHere()
         # Of many decisions at a place some are left out.
         went_on = 0.0
         if place is not None:
             went_on = float(np.add.reduce(request.weight_R.take(place.run_N))) * place.seen / len(place.run_N)
-        came_here = float(ended) + went_on
-        share = float(ended) / came_here
+        came_here = ended + went_on
+        share = ended / came_here
         if share < USUALLY:
             return came, EndedHere(share)
         usual = np.flatnonzero(request.called_T >= USUALLY * request.called_T[self.numbers[last]]).tolist()
         return came, EndedHere(
             share,
             request.effective * came_here / request.total,
-            float(ended) / float(ended + request.lost_T[self.numbers[last]]),
+            ended / (ended + float(request.lost_T[self.numbers[last]])),
             self._ended[self.numbers[last]],
             {self.numbers[tool] for tool in situation.past}.issuperset(usual),
         )
 
     def _came(self, tool: ToolName, request: _Request) -> float:
         of_all = self.support[tool] / np.count_nonzero(self.requests.won_R)
-        part: float = request.called_T[self.numbers[tool]] / max(request.total, 1e-9)
+        part = self._called_oftener(tool, 0, request)
         # Of few runs, or where the request hardly says what is wanted, fewer may have called it by chance.
         by_chance = sqrt(of_all * (1 - of_all) / max(request.effective, 1))
         if part >= of_all - by_chance:
@@ -552,19 +550,14 @@ class Learned:
         """The share of the successful runs with like requests that call a tool oftener than so."""
         weight = float(request.called_T[self.numbers[tool]])
         if times:
-            run_P, times_P = self._callers_of(tool)
+            if tool not in self.callers:
+                run_P, tool_P, times_P = self.called_3P
+                of_tool_P = tool_P == self.numbers[tool]
+                self.callers[tool] = run_P[of_tool_P], times_P[of_tool_P]
+            run_P, times_P = self.callers[tool]
             weight = float(np.add.reduce(request.weight_R.take(run_P[times_P > times])))
         share = request.oftener[tool, times] = weight / max(request.total, 1e-9)
         return share
-
-    def _callers_of(self, tool: ToolName) -> tuple[IndexArray, IndexArray]:
-        """The runs that called a tool, and how often each did."""
-        found = self.callers.get(tool)
-        if found is None:
-            run_P, tool_P, times_P = self.called_3P
-            of_tool_P = tool_P == self.numbers[tool]
-            found = self.callers[tool] = run_P[of_tool_P], times_P[of_tool_P]
-        return found
 
     def _named(self, facts: Facts) -> Scores:
         """Share of the words of a tool's name that the user's last message has; of tools that have one of them."""

@@ -18,7 +18,7 @@ from hepm.ingest.records import ReadOptions, graded
 from hepm.ingest.tools import read_tools
 from hepm.memory.opened import OpenedMemory, checked_holdout
 from hepm.memory.query import query_of
-from hepm.policy import POLICIES, Floors, Policy, floors_of, policy_named
+from hepm.policy import Floors, Policy, floors_of, policy_named
 from hepm.policy.query import without_refused
 from hepm.types import (
     DEFAULT_NAMESPACE,
@@ -344,8 +344,6 @@ class Memory(OpenedMemory):
         return query.answer(without_refused(policy.suggest(mirror, query), mirror, query))
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
-        if name not in POLICIES:
-            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
         ranker = None
         folder = self._folders.rankers
         if name == "hybrid" and folder is not None and os.access(folder, os.F_OK):

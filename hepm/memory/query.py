@@ -60,8 +60,7 @@ def query_of(
         tools = names.offered
         # With what is called through them: "execute-tool weather/forecast" for "execute-tool".
         inner = [tool for tool in mirror.called() if " " in tool and tool.partition(" ")[0] in tools]
-        if inner:
-            tools = tools.union(inner)
+        tools = tools.union(inner)
     return Query(
         after=last,
         history=past,
