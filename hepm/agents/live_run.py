@@ -158,11 +158,12 @@ class LiveRun:
         if self.shown is None or prompt is None:
             return
         found = prompt.suggestions
-        self.shown.reason = "; ".join([way.named for way in found.warnings])
         if found.ranked:
             self.shown.reason = found.ranked[0].reason
         elif found.done:
             self.shown.reason = prompt.hint
+        else:
+            self.shown.reason = "; ".join([way.named for way in found.warnings])
 
     def check_kept(self) -> None:
         """Raise a StoreError if what is recorded is in the memory of this process alone, as on a full disk."""

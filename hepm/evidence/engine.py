@@ -403,7 +403,8 @@ class Learned:
         if _user_spoke(situation.facts):
             return 1.0, EndedHere()
         came = self._came(last, request)
-        ended = float(request.ended_T[self.numbers[last]])
+        number = self.numbers[last]
+        ended = float(request.ended_T[number])
         if situation.place.failed or not ended:
             return came, EndedHere()
         # Of many decisions at a place some are left out.
@@ -414,12 +415,12 @@ class Learned:
         share = ended / came_here
         if share < USUALLY:
             return came, EndedHere(share)
-        usual = np.flatnonzero(request.called_T >= USUALLY * request.called_T[self.numbers[last]]).tolist()
+        usual = np.flatnonzero(request.called_T >= USUALLY * request.called_T[number]).tolist()
         return came, EndedHere(
             share,
             request.effective * came_here / request.total,
-            ended / (ended + float(request.lost_T[self.numbers[last]])),
-            self._ended[self.numbers[last]],
+            ended / (ended + float(request.lost_T[number])),
+            self._ended[number],
             {self.numbers[tool] for tool in situation.past}.issuperset(usual),
         )
 

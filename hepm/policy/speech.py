@@ -326,7 +326,7 @@ def _fork(found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way
     """The ways that clearly fail, or clearly more than the best one; and the one that stands out, with its chance."""
     ways = _tried(found)
     failing = {tool for tool in found.counted if _fails(tool, found)}
-    working = [way for way in ways if way.tool not in failing]
+    working = (way for way in ways if way.tool not in failing)
     best = max(working, key=lambda way: (way.bounds[0], way.tool), default=None)
     if best is not None and best.worked < FEWEST_WORKED:
         best = None
