@@ -421,6 +421,7 @@ class Suggestion:
         support: Number of successful trajectories behind it.
         failure_share: Share of failed runs among all labelled ones that made this transition, in [0, 1].
         similarity: Cosine of the current state with the most similar stored one; None if no state was compared.
+        why: The reason, or what puts it into words: a prompt does not say it.
         measured: Whether the score is such a chance, which a prompt states.
         counted: What a prompt states in a memory too young to measure any: "8 of 8 such runs succeeded"; "" else.
     """
@@ -430,10 +431,15 @@ class Suggestion:
     support: int
     failure_share: float
     similarity: float | None
-    reason: str
+    why: str | Callable[[], str]
     look_up: Callable[[bool], Evidence] = lambda summaries: Evidence()  # with summaries, or runs alone
     measured: bool = False
     counted: str = ""
+
+    @cached_property
+    def reason(self) -> str:
+        """Why it is suggested, in words."""
+        return self.why if isinstance(self.why, str) else self.why()
 
     @cached_property
     def evidence(self) -> Evidence:

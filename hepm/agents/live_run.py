@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from hepm.agents.recordable import recordable
 from hepm.agents.wire import Object, inner_of, name_of, objects, parsed
 from hepm.errors import StoreError
+from hepm.experience.prompt import Prompt
 from hepm.graph.delta import Names
 from hepm.ingest.fields import is_list
 from hepm.memory.journal import common
@@ -51,6 +52,7 @@ class Shown:
         tools: Suggested ones; none where it only warned or gave lessons.
         warned: Tools that it warned of.
         lessons: How many lessons it gave.
+        reason: "" until it is put into words, as an agent does not read it.
         usual: Whether nearly all successful runs call the first tool here: it is not counted as followed or not. Known
             with `followed`.
         followed: None until the agent's next calls are known, and where no tool was suggested.
@@ -63,7 +65,7 @@ class Shown:
     tools: Names
     warned: Names
     lessons: int
-    reason: str
+    reason: str = ""
     usual: bool = False
     called: Names = ()
     followed: bool | None = None
@@ -99,6 +101,7 @@ class LiveRun:
         failed_upstream: Whether the endpoint itself failed at the last request with a hint.
         over: Whether it was taken out of the runs under way: who waited for its lock asks for another one.
         finished: Whether it has its outcome.
+        prompt: What memory said last, until the reason for it is put into words.
     """
 
     session: Session
@@ -127,6 +130,7 @@ class LiveRun:
     outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
+    prompt: Prompt | None = None
     lock: RLock = field(default_factory=RLock)
 
     @property
@@ -147,6 +151,19 @@ class LiveRun:
         known = [*self.before, *self.marks]
         count = len(known) - self.replied  # True is 1
         return count if known[:count] == list(marks[:count]) else None
+
+    def explain(self) -> None:
+        """Put into words why memory said what it said last."""
+        prompt, self.prompt = self.prompt, None
+        if self.shown is None or prompt is None:
+            return
+        found = prompt.suggestions
+        if found.ranked:
+            self.shown.reason = found.ranked[0].reason
+        elif found.done:
+            self.shown.reason = prompt.hint
+        else:
+            self.shown.reason = "; ".join([way.named for way in found.warnings])
 
     def check_kept(self) -> None:
         """Raise a StoreError if what is recorded is in the memory of this process alone, as on a full disk."""

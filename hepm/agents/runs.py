@@ -427,32 +427,27 @@ class LiveRuns:
         """
         with run.lock:
             prompt = run.session.prompt(run.messages or None, tools=tools, keep=keep)  # None: recorded call by call
+            run.prompt = prompt
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
             ranked = prompt.suggestions.ranked
-            warnings = prompt.suggestions.warnings
-            done = prompt.suggestions.done
             run.shown = None
-            if prompt.present and (ranked or warnings or done or prompt.lessons):
-                reasons = [way.named for way in warnings]
-                if ranked:
-                    reasons = [ranked[0].reason]
-                elif done:
-                    reasons = [prompt.hint]
+            if prompt.present:
                 run.shown = Shown(
                     run=run.id,
                     namespace=run.namespace,
                     at=time(),
                     after=run.session.last,
                     tools=tuple(suggestion.tool for suggestion in ranked),
-                    warned=tuple(way.tool for way in warnings),
+                    warned=tuple(way.tool for way in prompt.suggestions.warnings),
                     lessons=len(prompt.lessons),
-                    reason="; ".join(reasons),
                 )
                 self.recent[run.namespace].append(run.shown)
                 self.counts["texts", run.namespace] += 1
                 if ranked:
                     self.counts["hints", run.namespace] += 1
+            if keep:
+                run.explain()
         return prompt
 
     def replied(self, run: LiveRun, reply: Reply) -> None:
@@ -468,6 +463,7 @@ class LiveRuns:
             if not run.session.moved:  # else the client has gone on, or ended it, at another server
                 run.session.keep()
             run.kept = len(run.messages)
+            run.explain()
             called: list[ToolName] = []
             for message in reply.messages:
                 called.extend(map(name_of, objects(message.get("tool_calls"))))

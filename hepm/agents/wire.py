@@ -482,7 +482,7 @@ def objects(value: Any) -> Objects:
     """The JSON objects in a list; [] for anything else."""
     if not is_list(value):
         return []
-    return [cast(Object, member) for member in value if isinstance(member, dict)]
+    return cast(Objects, [member for member in value if isinstance(member, dict)])
 
 
 def object_in(value: Any) -> Object:

@@ -148,9 +148,7 @@ class Findings:
     @property
     def everywhere(self) -> Mapping[ToolName, Counted]:
         """Of each tool, the decisions at this place."""
-        if self.place is None:
-            return {}
-        return self.place.everywhere
+        return {} if self.place is None else self.place.everywhere
 
 
 _Ways: TypeAlias = Mapping[ToolName, Way]
@@ -246,7 +244,7 @@ class _Seen(NamedTuple):
 
 class _Request(NamedTuple):
     """What is known of a request whatever was called: cosines and weights of the runs, sums of weights by tool called,
-    by the last one, also of lost runs, and of all, the effective number of runs (Kish 1965), and sums by tools called
+    by the last one, also of lost runs, and of all, the effective number of runs (Kish 1965), and shares by tools called
     oftener than so."""
 
     cosine_R: FloatArray
@@ -365,7 +363,7 @@ class Learned:
             conditions, of_leaf, stops_in = (), place.everywhere, None
             forest_N, small_N = np.ones_like(forest_N), np.ones_like(small_N)
         # What is there says more than what is missing.
-        both = bool(conditions) and conditions[-1].holds(facts)
+        both = bool(conditions) and bool(true_UF[-1, asked[-1]])
         like = _Like(place, forest_N, small_N, request.cosine_R.take(place.run_N), group_N, both)
         by_user = any(test.source == USER for test in conditions)
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
@@ -405,29 +403,30 @@ class Learned:
         if _user_spoke(situation.facts):
             return 1.0, EndedHere()
         came = self._came(last, request)
-        ended: float = request.ended_T[self.numbers[last]]
+        number = self.numbers[last]
+        ended = float(request.ended_T[number])
         if situation.place.failed or not ended:
             return came, EndedHere()
         # Of many decisions at a place some are left out.
         went_on = 0.0
         if place is not None:
             went_on = float(np.add.reduce(request.weight_R.take(place.run_N))) * place.seen / len(place.run_N)
-        came_here = float(ended) + went_on
-        share = float(ended) / came_here
+        came_here = ended + went_on
+        share = ended / came_here
         if share < USUALLY:
             return came, EndedHere(share)
-        usual = np.flatnonzero(request.called_T >= USUALLY * request.called_T[self.numbers[last]]).tolist()
+        usual = np.flatnonzero(request.called_T >= USUALLY * request.called_T[number]).tolist()
         return came, EndedHere(
             share,
             request.effective * came_here / request.total,
-            float(ended) / float(ended + request.lost_T[self.numbers[last]]),
-            self._ended[self.numbers[last]],
+            ended / (ended + float(request.lost_T[number])),
+            self._ended[number],
             {self.numbers[tool] for tool in situation.past}.issuperset(usual),
         )
 
     def _came(self, tool: ToolName, request: _Request) -> float:
         of_all = self.support[tool] / np.count_nonzero(self.requests.won_R)
-        part: float = request.called_T[self.numbers[tool]] / max(request.total, 1e-9)
+        part = self._called_oftener(tool, 0, request)
         # Of few runs, or where the request hardly says what is wanted, fewer may have called it by chance.
         by_chance = sqrt(of_all * (1 - of_all) / max(request.effective, 1))
         if part >= of_all - by_chance:
@@ -531,44 +530,35 @@ class Learned:
         """How likely each tool is to be called next: a conditional logit."""
         called = Counter(past)
         scores: list[float] = []  # of few tools, one by one: each call of numpy takes as long as ten of these
-        for tool, remaining in zip(tools, self._remaining(tools, called, request), strict=True):
+        for tool in tools:
+            times = called.get(tool, 0)
+            remaining = request.oftener.get((tool, times))
+            if remaining is None:
+                remaining = self._called_oftener(tool, times, request)
             score = _SHARE * log(seen.share.get(tool, 0.0) + _FLOOR) + _REMAINING * log(remaining + _FLOOR)
             # What mostly failed here is not better for its name.
             if tool in named and not (tool in seen.ways and 2 * seen.ways[tool].worked < seen.ways[tool].failed):
                 score += _NAMED * named[tool]
-            if tool in called:
-                score += _CALLED + _TIMES * log1p(called[tool])
+            if times:
+                score += _CALLED + _TIMES * log1p(times)
             scores.append(score + witness.get(tool, 0.0))
         best = max(scores, default=0.0)
         raised = [exp(score - best) for score in scores]
         total = sum(raised)
         return {tool: part / total for tool, part in zip(tools, raised, strict=True)}
 
-    def _remaining(self, tools: Sequence[ToolName], called: Mapping[ToolName, int], request: _Request) -> list[float]:
-        """Share of the successful runs with like requests that call each tool oftener than this run has so far."""
-        weights: list[float] = request.called_T[[self.numbers[tool] for tool in tools]].tolist()
-        for place, tool in enumerate(tools):
-            if tool in called:
-                weights[place] = self._called_oftener(tool, called[tool], request)
-        return [weight / max(request.total, 1e-9) for weight in weights]
-
     def _called_oftener(self, tool: ToolName, times: int, request: _Request) -> float:
-        """The weight of the successful runs with like requests that call a tool oftener than so."""
-        weight = request.oftener.get((tool, times))
-        if weight is None:
-            run_P, times_P = self._callers_of(tool)
+        """The share of the successful runs with like requests that call a tool oftener than so."""
+        weight = float(request.called_T[self.numbers[tool]])
+        if times:
+            if tool not in self.callers:
+                run_P, tool_P, times_P = self.called_3P
+                of_tool_P = tool_P == self.numbers[tool]
+                self.callers[tool] = run_P[of_tool_P], times_P[of_tool_P]
+            run_P, times_P = self.callers[tool]
             weight = float(np.add.reduce(request.weight_R.take(run_P[times_P > times])))
-            request.oftener[tool, times] = weight
-        return weight
-
-    def _callers_of(self, tool: ToolName) -> tuple[IndexArray, IndexArray]:
-        """The runs that called a tool, and how often each did."""
-        found = self.callers.get(tool)
-        if found is None:
-            run_P, tool_P, times_P = self.called_3P
-            of_tool_P = tool_P == self.numbers[tool]
-            found = self.callers[tool] = run_P[of_tool_P], times_P[of_tool_P]
-        return found
+        share = request.oftener[tool, times] = weight / max(request.total, 1e-9)
+        return share
 
     def _named(self, facts: Facts) -> Scores:
         """Share of the words of a tool's name that the user's last message has; of tools that have one of them."""
@@ -616,13 +606,14 @@ def _user_spoke(facts: Facts) -> bool:
 
 def _both(like: _Like) -> Float32Array:
     """Weights by the forest, and by the small tree where requests count too; each sums to its part."""
-    weight_N = like.forest_N / max(float(like.forest_N.sum()), 1e-9)
+    weight_N = like.forest_N / max(float(np.add.reduce(like.forest_N)), 1e-9)
     leaf = np.flatnonzero(like.small_N)
     if len(leaf):
         # Within a leaf the likeness of requests says less than elsewhere: a higher temperature.
-        near = np.exp((like.cosine_N[leaf] - like.cosine_N[leaf].max()) / 0.5)
+        cosine = like.cosine_N[leaf]
+        near = np.exp((cosine - np.maximum.reduce(cosine)) / 0.5)
         weight_N *= 1 - _SMALL
-        weight_N[leaf] += _SMALL * near / near.sum()
+        weight_N[leaf] += _SMALL * near / np.add.reduce(near)
     return weight_N
 
 

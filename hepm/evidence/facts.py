@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -92,7 +93,7 @@ class FactTest(NamedTuple):
     def is_unknown(self, known: Facts) -> bool:
         """Whether it asks for the result of a tool that was called, and what it returned is not known."""
         silent = known.get(CALLED, _NOTHING).keys() - known.keys()
-        return any(name.source.removeprefix(RESULTS_OF) in silent for name in self.names)
+        return bool(silent) and any(name.source.removeprefix(RESULTS_OF) in silent for name in self.names)
 
     def asks_about_called(self, known: Facts) -> bool:
         """Whether it does not ask for the result of a tool that was not called; of words, whether some speak for it."""
@@ -275,19 +276,19 @@ class Questions:
 
     def answers(self, facts: Facts) -> BoolArray:
         """Which of the tests are true of what is known, shape (F,)."""
-        true_F = np.zeros(len(self.tests), dtype=np.bool_)
+        true = bytearray(len(self.tests))  # set one by one, faster than an array
         for source, asked in self._by_fact.items():
             known = facts.get(source, _NOTHING)
             for fact in asked.keys() & known.keys():
                 for number, above in asked[fact]:
-                    true_F[number] |= known[fact] > above
+                    true[number] |= known[fact] > above
         for number, test, weights in self._others:
             known = facts.get(test.source, _NOTHING)
             if weights and known:  # few words, where the test has hundreds
-                true_F[number] = sum(weights.get(word, 0.0) for word in known) > test.above
+                true[number] = sum(map(weights.get, known, repeat(0.0))) > test.above
             else:
-                true_F[number] = test.holds(facts)
-        return true_F
+                true[number] = test.holds(facts)
+        return np.frombuffer(true, dtype=np.bool_)
 
 
 def with_other_results(tests: Sequence[FactTest], decisions: Sequence[Decision], numbers: FactNumbers) -> Questions:

@@ -182,11 +182,14 @@ class Requests:
         likeness = max(voters.values(), default=0.0)
         votes: list[tuple[float, int, ToolName]] = []
         elsewhere = bool(numbers) and all(numbers.isdisjoint(self.runs[run].numbers) for run in voters)
+        places: dict[tuple[ToolName, ...], tuple[int, ToolName]] = {}  # runs of one task often make the same calls
         for run, cosine in voters.items():
             calls = self.runs[run].calls
             if not calls:
                 continue
-            match, following = aligned(calls, past)
+            if calls not in places:
+                places[calls] = aligned(calls, past)
+            match, following = places[calls]
             if match or not past:
                 match = min(match, LONGEST)
                 votes.append((cosine + PER_CALL * match, match, following))

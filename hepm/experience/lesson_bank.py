@@ -63,7 +63,7 @@ class LessonBank:
 
     def read_by(self, token: str) -> LessonBank:
         """The bank as a session of a token reads it: without what the runs of another token alone taught."""
-        return replace(self, token=token)
+        return LessonBank(self.store, self.mirror, self.embedder, self.agreed_embedder, self.review, token)
 
     @property
     def floor(self) -> float:

@@ -242,9 +242,10 @@ class Moment:
     def holds(self, lesson: Lesson) -> bool:
         """Whether a lesson may be shown now: its condition holds, and it is more than what sets one run apart."""
         if not self.as_written and lesson.distilled_by == EXTRACTIVE:
+            if isinstance(lesson, Experience):
+                return False
             # What is known of good results says nothing after an error.
-            of_errors = any(fact.test.source == ENDED for fact in lesson.conditions.facts)
-            if isinstance(lesson, Experience) or (self.state.failed and not of_errors):
+            if self.state.failed and not any(fact.test.source == ENDED for fact in lesson.conditions.facts):
                 return False
         own_names = list(map(self.names.own, self.after))
         return lesson.conditions.holds(self._known, own_names, environment=self.environment)
@@ -279,7 +280,6 @@ class Moment:
 
     def _line(self, lesson: Lesson) -> LessonLine:
         advice = self.advice_of(lesson)
-        text = lesson.in_own_words
         support = lesson.support
         if self.as_written and not lesson.is_recipe:
             text = lesson.sentence
@@ -292,12 +292,16 @@ class Moment:
         elif lesson.tried and any(advice):
             # In the agent's own names of its tools.
             text = advice_sentence(lesson.conditions.when, advice)
+        else:
+            text = lesson.in_own_words
         return LessonLine(lesson, text, support, advice)
 
 
 def repeated_failure(turns: Sequence[Turn]) -> FailedWay | None:
     """A call of the last turn that failed, as the same call did at least twice before since it last worked."""
     last = next((turn.ran for turn in reversed(turns) if turn.ran), ())
+    if not any(call.error for call in last):
+        return None
     calls = [call for turn in turns for call in turn.ran]
     for call in last:
         same = [one.error for one in calls if (one.name, one.arguments) == (call.name, call.arguments)]

@@ -249,7 +249,7 @@ _OPAQUE: Final[Any] = (type, bytes, bytearray, memoryview)
 def json_of(value: object) -> str:
     """Values of a program as JSON text, also pydantic models, dataclasses and other mappings; else RecordError."""
     try:
-        return json.dumps(value, default=_plain)
+        return _ENCODER.encode(value)
     except RecursionError as error:
         raise RecordError("it is nested too deeply") from error
     except (TypeError, ValueError) as error:
@@ -284,3 +284,6 @@ def _plain(value: Any) -> Any:
         if isinstance(value, date | UUID | PurePath | Decimal | Enum):
             return str(value.value if isinstance(value, Enum) else value)
     raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")
+
+
+_ENCODER: Final = json.JSONEncoder(default=_plain)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from threading import Lock
 
 from hepm.errors import HepmError
-from hepm.graph.mirror.mirror import switching_often
+from hepm.graph.mirror.mirror import SwitchingOften
 
 _log = logging.getLogger("hepm")
 
@@ -39,7 +39,7 @@ class BackgroundJobs:
         """Do what waits, and end the thread."""
         self._thread.shutdown(wait=True)
 
-    @switching_often()
+    @SwitchingOften()
     def _work(self) -> None:
         # Also what a job adds: a thread that is closing takes no more.
         while self._jobs:

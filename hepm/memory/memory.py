@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from hepm.ingest.records import ReadOptions, graded
 from hepm.ingest.tools import read_tools
 from hepm.memory.opened import OpenedMemory, checked_holdout
 from hepm.memory.query import query_of
-from hepm.policy import POLICIES, Floors, Policy, floors_of, policy_named
+from hepm.policy import Floors, Policy, floors_of, policy_named
 from hepm.policy.query import without_refused
 from hepm.types import (
     DEFAULT_NAMESPACE,
@@ -343,8 +344,6 @@ class Memory(OpenedMemory):
         return query.answer(without_refused(policy.suggest(mirror, query), mirror, query))
 
     def _policy(self, name: str, c: float, floors: Floors, mirror: NamespaceMirror) -> Policy:
-        if name not in POLICIES:
-            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
         ranker = None
         folder = self._folders.rankers
         if name == "hybrid" and folder is not None and os.access(folder, os.F_OK):
@@ -411,7 +410,18 @@ class Memory(OpenedMemory):
         if guarded is not None:
             found = guarded(found)
         names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
-        here = replace(now, names=names, environment=environment, user=user, as_written=options.as_written)
+        here = Moment(
+            now.after,
+            names,
+            now.history,
+            now.state,
+            environment,
+            now.project,
+            user,
+            now.turn,
+            now.repeated,
+            options.as_written,
+        )
         bank = self.lessons.read_by(token)
         items = [*recollect(bank, here, found, options=options, horizon=horizon, namespace=namespace)]
         shown = found if options.suggestions else Suggestions()
@@ -616,4 +626,4 @@ def _names_of(tools: Iterable[object] | None) -> list[ToolName] | None:
     """Names of the agent's tools, in any form that `suggest` takes; None for all tools."""
     if tools is None:
         return None
-    return [tool.name for tool in read_tools(tools)]
+    return list(map(attrgetter("name"), read_tools(tools)))

@@ -47,7 +47,7 @@ def query_of(
     if state is not None and not state.facts.keys() - {USER}:
         state = replace(state, facts={**state.facts, **_facts_of_text(state)})
     vector = None
-    if state is not None and state.text.strip() and embed is not None:
+    if embed is not None and state is not None and state.text.strip():
         (vector,) = embed([state.text])
 
     # Callers may give the last turn alone, or leave it out of the history.
@@ -57,7 +57,7 @@ def query_of(
     tools = None
     if available is not None:
         # "cancel" may be the memory's name of what this agent has as "cancel_order".
-        tools = frozenset(map(names.own, available))
+        tools = names.offered
         # With what is called through them: "execute-tool weather/forecast" for "execute-tool".
         inner = [tool for tool in mirror.called() if " " in tool and tool.partition(" ")[0] in tools]
         tools = tools.union(inner)

@@ -76,11 +76,6 @@ class HintedCalls:
         return tuple(marked)
 
 
-def calls_in(turns: Sequence[Turn]) -> int:
-    """How many calls the turns hold, without the agent's own summaries."""
-    return sum(len(tool_names(turn)) for turn in turns if turn.calls)
-
-
 class SessionConversation:
     """The conversation of one run. Threads may share it.
 
@@ -206,7 +201,11 @@ class SessionConversation:
             self._left = []
 
     def turns(self) -> tuple[Turn, ...]:
-        """The run so far, without the hints of this session."""
+        """The run so far, without the hints of this session; each turn with the tools that they named before it."""
+        return self.hinted.marked(self.unmarked())
+
+    def unmarked(self) -> tuple[Turn, ...]:
+        """The same without these tools."""
         with self.lock:
             while self._said:  # not when they are shown, as the agent waits then
                 self._hints.update(hints_in(self._said.pop()))
@@ -221,7 +220,7 @@ class SessionConversation:
             system = self._without_hints(Turn("system", self._system))
             if system is not None:
                 turns = (system, *turns)
-        return self.hinted.marked(turns)
+        return turns
 
     def _without_hints(self, turn: Turn) -> Turn | None:
         """A turn without hints of this session and lone surrogates, which models do write; None if nothing is left."""

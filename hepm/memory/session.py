@@ -11,14 +11,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from hepm.errors import ConflictError, HepmError, InputError
-from hepm.graph.mirror.mirror import switching_often
+from hepm.graph.mirror.mirror import SwitchingOften
 from hepm.graph.trials import CONTROL, Trial, Withheld
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import graded
 from hepm.llm.usage import estimate_tokens
 from hepm.memory.guard import SILENT, at_level
 from hepm.memory.journal import SessionFile
-from hepm.memory.record import SessionConversation, calls_in
+from hepm.memory.record import SessionConversation
 from hepm.types import (
     HINT,
     LEVEL,
@@ -33,7 +33,6 @@ from hepm.types import (
     Tool,
     ToolName,
     Trajectory,
-    Turn,
 )
 
 if TYPE_CHECKING:
@@ -215,15 +214,14 @@ class Session:
 
         def found() -> Prompt | None:
             """What memory says now; None if it must say nothing."""
-            turns = self._record.turns()
             if keep:
-                self.keep(turns)
+                self.keep()
             if control:
                 return None
             offered = tools
             if tools is None and self._tools is not None:
                 offered = [tool.name for tool in self._tools]
-            now = Moment.after_turns(turns)
+            now = Moment.after_turns(self._record.unmarked())
             self.last = (START, *now.after)[-1]
             prompt = self._memory.prompt(
                 now,
@@ -238,7 +236,7 @@ class Session:
             )
             # A prompt without a hint line names no tool.
             named = prompt.suggestions.ranked if HINT in prompt.hint else ()
-            is_read = self._show(prompt.text, prompt.lessons, named, calls=calls_in(turns))
+            is_read = self._show(prompt.text, prompt.lessons, named, calls=len(now.history))
             return prompt if is_read else None
 
         prompt = self._ask(found)
@@ -453,7 +451,7 @@ class Session:
 
     def _ask(self, memory: Callable[[], T]) -> T | None:
         try:
-            with switching_often():
+            with SwitchingOften():
                 return memory()
         except Exception as error:  # an agent goes on without memory
             # Once a session: an agent asks before every call.
@@ -535,21 +533,14 @@ class Session:
             return False
         return True
 
-    def keep(self, turns: tuple[Turn, ...] | None = None) -> None:
-        """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it.
-
-        Args:
-            turns: Those of the run, if they are just read.
-        """
+    def keep(self) -> None:
+        """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
         # A stored session has no file any more.
         if self._stored is not None or not self._memory.sessions.journal.keeps:
             return
         with self._record.lock:
             try:
-                if turns is None:
-                    turns = self._record.turns()
-                run = replace(self._run, turns=turns)
-                self._file.write(run, self._shown, self.aliases, self.parts, self._ingest_options.redactor)
+                self._file.write(self.so_far, self._shown, self.aliases, self.parts, self._ingest_options.redactor)
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 
@@ -576,7 +567,7 @@ class Session:
                 recorded. Nothing of it is stored then.
             StoreError: the store cannot be written. Call it again later.
         """
-        with self._storing, switching_often():
+        with self._storing, SwitchingOften():
             run = self._finished(success, reward, messages)
             # A session that only had a system prompt is no run.
             if not any(turn.role != "system" for turn in run.turns):

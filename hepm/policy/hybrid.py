@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hepm.evidence.decisions import Scores, Situation
 from hepm.evidence.engine import NEAR_FROM, Findings, Learned
-from hepm.evidence.place import Counted
 from hepm.evidence.upkeep import live_evidence
 from hepm.evidence.values import Way
 from hepm.graph.delta import said_text
@@ -287,14 +286,9 @@ def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, states: bool)
     """One tool with its reason, and with what a prompt `states` of it."""
     query, mirror, evidence = answer.query, answer.mirror, answer.evidence
     successes, failures = mirror.counts(query.after, tool)
-    reasons = _reasons(answer, tool)
-    counted = answer.found.counted.get(tool, Counted(0, 0))
-    if not counted.won or (counted.won, counted.tried) != (successes, successes + failures):  # else it is said already
-        reasons.append(_called_in_words(answer, tool, successes, failures))
+    why = partial(_reason, answer, tool, successes, failures)
     if not successes:
         successes, failures = evidence.support[tool], evidence.failures[tool]
-    if tool in answer.drifts:
-        reasons.append(f"it {answer.drifts[tool]}")
     share = failures / max(successes + failures, 1)
     look_up = partial(_runs_behind, mirror, evidence, query.after, tool)
     likeness = None
@@ -302,13 +296,15 @@ def _suggestion(answer: _Answer, tool: ToolName, chance: float, *, states: bool)
         likeness = answer.found.vote.likeness
     measured = states and evidence.chance.measured
     stated = ""
-    if states and not measured and counted.won:
+    counted = answer.found.counted.get(tool)
+    if states and not measured and counted is not None and counted.won:
         stated = f"{counted.won} of {counted.tried} such runs succeeded"
-    return Suggestion(tool, chance, successes, share, likeness, "; ".join(reasons), look_up, measured, stated)
+    return Suggestion(tool, chance, successes, share, likeness, why, look_up, measured, stated)
 
 
-def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
-    """The conditions that decide, with what came of this and the other tools under them; and what like requests did."""
+def _reason(answer: _Answer, tool: ToolName, successes: int, failures: int) -> str:
+    """The conditions that decide, with what came of this and the other tools under them; what like requests did, and
+    how many runs called it from here."""
     found, facts = answer.found, answer.situation.facts
     reasons: list[str] = []
     counted = found.counted.get(tool)
@@ -336,7 +332,12 @@ def _reasons(answer: _Answer, tool: ToolName) -> list[str]:
         if found.vote.elsewhere:
             same = "a request in the same words"
         reasons.append(f"runs with {same} did so")
-    return reasons
+    # Else it is said already.
+    if counted is None or not counted.won or (counted.won, counted.tried) != (successes, successes + failures):
+        reasons.append(_called_in_words(answer, tool, successes, failures))
+    if tool in answer.drifts:
+        reasons.append(f"it {answer.drifts[tool]}")
+    return "; ".join(reasons)
 
 
 def _called_in_words(answer: _Answer, tool: ToolName, successes: int, failures: int) -> str:

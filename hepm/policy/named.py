@@ -37,7 +37,7 @@ def policy_named(
         ranker: A trained ranker that passed its gate; None if there is none.
     """
     if name not in POLICIES:
-        raise InputError(f"no policy is called {name!r}; there are {', '.join(POLICIES)}")
+        raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
     if name in _OF_PAPER:
         return _OF_PAPER[name](c=c, floors=floors)
     from hepm.policy.hybrid import Hybrid  # with numpy, which the others do without

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -328,7 +328,8 @@ def _fork(found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way
     """The ways that clearly fail, or clearly more than the best one; and the one that stands out, with its chance."""
     ways = _tried(found)
     failing = {tool for tool in found.counted if _fails(tool, found)}
-    best = _best(way for way in ways if way.tool not in failing)
+    working = (way for way in ways if way.tool not in failing)
+    best = max(working, key=lambda way: (way.bounds[0], way.tool), default=None)
     if best is not None and best.worked < FEWEST_WORKED:
         best = None
     worse = [way for way in ways if way.tool in failing or _is_worse(way, best, found)]
@@ -348,11 +349,6 @@ def _fork(found: Findings, allows: Callable[[ToolName], bool]) -> tuple[list[Way
         return warned, None, 0.0
     seen = best is found.ways.get(best.tool)
     return warned, best, min(share, best.mean) * (1.0 if seen else ELSEWHERE)
-
-
-def _best(ways: Iterable[Way]) -> Way | None:
-    """The way with the highest lower bound; None without any."""
-    return max(ways, key=lambda way: (way.bounds[0], way.tool), default=None)
 
 
 def _best_counted(found: Findings, avoided: Set[ToolName]) -> tuple[Way | None, float]:

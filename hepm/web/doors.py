@@ -31,7 +31,7 @@ import hepm
 from hepm.agents.guard import OPEN, access_of
 from hepm.agents.wire import read_object
 from hepm.errors import InputError
-from hepm.graph.mirror.mirror import switching_often
+from hepm.graph.mirror.mirror import SwitchingOften
 from hepm.text import what_is_wrong
 from hepm.types import Object, Objects
 
@@ -87,7 +87,7 @@ class Door:
     def _text(self, *arguments: Any) -> str:
         """The answer's text: in ASCII, as texts may contain lone surrogates."""
         # Work for the page may be long.
-        with switching_often() if self.page else nullcontext():
+        with SwitchingOften() if self.page else nullcontext():
             return json.dumps(self.work(*arguments), separators=(",", ":"), default=to_jsonable_python)
 
 

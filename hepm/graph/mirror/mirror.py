@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -28,15 +28,15 @@ _switching = threading.Lock()
 _switched: list[float] = []
 
 
-@contextlib.contextmanager
-def switching_often() -> Generator[None]:
+class SwitchingOften(contextlib.ContextDecorator):
     """Let all threads of the process take turns after .1 ms, not 5, so that long work delays no event loop."""
-    with _switching:
-        _switched.append(sys.getswitchinterval())
-        sys.setswitchinterval(min(0.0001, _switched[0]))
-    try:
-        yield
-    finally:
+
+    def __enter__(self) -> None:
+        with _switching:
+            _switched.append(sys.getswitchinterval())
+            sys.setswitchinterval(min(0.0001, _switched[0]))
+
+    def __exit__(self, *error: object) -> None:
         with _switching:
             before = _switched.pop()
             if not _switched:
@@ -190,7 +190,7 @@ class Mirror:
             with contextlib.suppress(RuntimeError):  # Python ends, and starts no thread; what waits for it goes on
                 self._following = self._follower.submit(self._follow)
 
-    @switching_often()
+    @SwitchingOften()
     def _follow(self) -> None:
         began = time.monotonic()
         paused = began < self._paused_until
