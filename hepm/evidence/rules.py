@@ -485,22 +485,12 @@ class _AtPlace:
                 failed[other] = len(of_other.failed)
         return tuple(sorted(failed, key=lambda other: (-failed[other], other)))
 
-    def _after_alike(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
-        """Of some decisions those that followed a call that failed ones of a tool followed, too, and not seldom."""
-        failed = self._chosen(under_N & self._did(tool) & self._lost_N)
-        after = Counter(row.past[-2:-1] for row in failed)
-        usual = {before for before, times in after.items() if times >= RARE * len(failed)}
-        if not usual:
-            return under_N
-        return under_N & np.array([row.past[-2:-1] in usual for row in self.rows])
-
     def _alike(self, under_N: BoolArray, tool: ToolName) -> BoolArray:
         """Of some decisions those in situations in which a tool failed, and other calls worked.
 
         None if it mostly failed where nothing worked: such runs had other requests.
         """
         did_N = self._did(tool)
-        under_N = self._after_alike(under_N, tool)
         failed_N, worked_N = under_N & did_N & self._lost_N, under_N & ~did_N & self._well_N
         either_N, true_NF = failed_N | worked_N, self._tests.true_NF
         tree = grow_small(true_NF[either_N], failed_N[either_N].astype(np.intp))
