@@ -186,13 +186,6 @@ class Preferences:
             raise NotFoundError(f"there are no notes on {user!r}.")
         return done.notes
 
-    def restore(self, user: str, version: int, *, namespace: str = DEFAULT_NAMESPACE) -> Notes:
-        """Write an earlier version again, as the newest one."""
-        for notes in self.history(user, namespace=namespace):
-            if notes.version == version:
-                return self.edit(user, notes.text, namespace=namespace)
-        raise InputError(f"the notes on {user!r} have no version {version}.")
-
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
         _check_user(user)

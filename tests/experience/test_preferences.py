@@ -100,7 +100,7 @@ def test_notes_come_back_whole_with_who_wrote_them_after_which_session(store: St
     assert [one.row.id for one in live] == [expected.id]
 
 
-def test_a_hand_may_shorten_notes_and_restore_an_earlier_version(preferences: Preferences) -> None:
+def test_a_hand_may_shorten_notes_and_write_an_earlier_version_again(preferences: Preferences) -> None:
     preferences.reflect("ann", said("Please keep it short.", "No emojis please."), namespace=NS)
     edited = preferences.edit("ann", "  * No emojis please.  \n\n", namespace=NS)
     assert (edited.text, edited.version, edited.written_by) == ("- No emojis please.", 2, "hand")
@@ -108,7 +108,8 @@ def test_a_hand_may_shorten_notes_and_restore_an_earlier_version(preferences: Pr
     with pytest.raises(InputError, match="no notes on 'bob'"):
         preferences.edit("bob", "", namespace=NS)
     assert lines(preferences) == []
-    restored = preferences.restore("ann", 1, namespace=NS)
+    first = preferences.history("ann", namespace=NS)[0]
+    restored = preferences.edit("ann", first.text, namespace=NS)
     assert (restored.version, lines(preferences)) == (4, ["Please keep it short.", "No emojis please."])
 
 
