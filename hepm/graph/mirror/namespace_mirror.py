@@ -237,7 +237,7 @@ class NamespaceMirror:
         """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
         counts = (0, 0)
         # Each once: a turn may call one tool twice.
-        for source in set(sources or (START,)):
+        for source in sorted(set(sources or (START,))):
             edge = self.edge(source, target)
             if edge is not None and edge.support + edge.failures > sum(counts):
                 counts = edge.support, edge.failures
@@ -250,7 +250,7 @@ class NamespaceMirror:
             snapshot.refusals = self._read_if_reachable(lambda: self.store.refusals(namespace=self.name))
         refusals = snapshot.refusals or {}
         ways: dict[ToolName, FailedWay] = {}
-        for source in set(sources or (START,)):
+        for source in sorted(set(sources or (START,))):
             for tool, runs in refusals.get(source, Counter[ToolName]()).items():
                 edge = self.edge(source, tool) or EdgeRow(source, tool, 0, 0, 0, 0)
                 if tool not in ways or runs > ways[tool].failures:
