@@ -190,6 +190,13 @@ class LabelledRun:
         return self.case
 
     @property
+    def met(self) -> frozenset[bytes]:
+        """What its messages and its first results said, before its second turn with calls; none without one."""
+        if len(self.decisions) < 2:
+            return frozenset()
+        return frozenset(part.tobytes() for segment in self.decisions[1].known for part in segment)
+
+    @property
     def task_key(self) -> str:
         """Its task, whose id is one inside its environment; "" for none."""
         if self.task and self.environment:

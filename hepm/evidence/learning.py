@@ -84,7 +84,8 @@ def set_cases(runs: Sequence[LabelledRun]) -> None:
     The family is its task; where no other run has that, or it has no name, its request's words. Names and numbers in a
     request are not what runs of a kind have in common, and ids may be of one run each. The family is the case; but of
     few families nothing can be said, and each run is a case. So is each run of a family whose requests have other
-    numbers or ids: it is a kind of task, and no task run again.
+    numbers or ids, or, without a task, whose first call gave other results, as forms and scheduled jobs have one
+    wording for all: it is a kind of task, and no task run again.
     """
     runs_of_task = Counter(run.task_key for run in runs)
     runs_of: defaultdict[str, list[LabelledRun]] = defaultdict(list)
@@ -94,11 +95,17 @@ def set_cases(runs: Sequence[LabelledRun]) -> None:
             run.family = run.task_key
         runs_of[run.family].append(run)
     for family, of_family in runs_of.items():
-        requests = {numbers_of(run.request) for run in of_family}
-        # Of fewer than three requests it cannot be said whether they differ.
-        is_kind = len(runs_of) < FAMILIES or 2 * len(requests) > len(of_family) >= 3
+        is_kind = len(runs_of) < FAMILIES or _differ([numbers_of(run.request) for run in of_family])
+        if not is_kind and family != of_family[0].task_key:
+            first, _ = Counter(run.calls[:1] for run in of_family).most_common(1)[0]
+            is_kind = _differ([run.met for run in of_family if run.calls[:1] == first])
         for run in of_family:
             run.case = run.id if is_kind else family
+
+
+def _differ(of_runs: Sequence[object]) -> bool:
+    """Whether most runs of a family have their own; of fewer than three it cannot be said."""
+    return 2 * len(set(of_runs)) > len(of_runs) >= 3
 
 
 def _measure(evidence: Learned, rows_at: RowsAt) -> Chance:

@@ -12,7 +12,7 @@ from hepm.evidence.decisions import FactNumbers, LabelledRun, read_run
 from hepm.evidence.learning import set_cases
 from hepm.graph.delta import request_of, words_of
 from hepm.types import END, KEPT_WORDS
-from tests.evidence.remembered import decisions_of, filled, sample_of, situation_after
+from tests.evidence.remembered import decisions_of, filled, sample_of, situation_after, told
 from tests.runs import trajectory
 
 
@@ -86,6 +86,20 @@ def test_runs_of_no_task_with_equal_words_are_a_family() -> None:
     runs = [labelled(f"{thing} {n}", "", f"{thing} {n}") for thing in THINGS for n in range(3)]
     set_cases(runs)
     assert len({run.family for run in runs}) == len(THINGS)
+
+
+@pytest.mark.parametrize("differ", [False, True])
+def test_requests_in_one_wording_are_cases_of_their_own_if_their_first_results_differ(
+    tmp_path: Path, differ: bool
+) -> None:
+    runs: list[Trajectory] = []
+    for thing in THINGS:
+        for n in range(4):
+            looked = ("look", {"amount": 10 + n * differ})
+            runs.append(told(f"{thing} {n}", looked, ("act", "ok"), goal=f"see to the {thing}"))
+    with filled(tmp_path, runs) as memory:
+        found = memory.evidence().valued().runs
+    assert len({run.case for run in found}) == (len(runs) if differ else len(THINGS))
 
 
 @pytest.mark.parametrize("sequence", ["{", "[1, 2]", '[["look"]]'])
