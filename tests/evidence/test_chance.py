@@ -155,7 +155,7 @@ def test_what_was_always_right_is_named_with_its_chance(tmp_path: Path) -> None:
         found = asked(memory)
         assert [one.tool for one in found] == ["refund"]
         assert 0.93 <= found[0].score < 1
-        assert found.prompt().startswith("Suggested next tools: refund (right in ")
+        assert found.prompt().startswith("Suggested next tools: refund (")
 
 
 def test_of_what_was_not_right_often_enough_it_is_said_how_often_and_what_is_needed(tmp_path: Path) -> None:
