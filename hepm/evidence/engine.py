@@ -82,7 +82,7 @@ class Findings:
         rank: The tools with their scores, the one to name first first, ties by name.
         chance: How often a hint of this tool would be right (see `hepm.evidence.chance`); of unlikely tools 0.
         conditions: The facts that lead to the leaf of the small tree, the first question first.
-        by_user: Whether they ask who the user is, and that is not known.
+        by_user: Whether other ways work best for other users, and who the user is is not known.
         counted: Of each tool, the decisions in that leaf.
         leaf: The number of that leaf, None where all decisions count; leaf_N: Which of the place are in it.
         asked: Whether the user has written since the last call; `new_wish` says whether a known request is like that.
@@ -350,14 +350,14 @@ class Learned:
             ranked = self._ranked(seen, request, situation, allowed, witness)
             return Findings({}, {}, vote, *ranked, ended=self._of_like_requests(situation, place)[1])
         facts = situation.facts
-        true_F = place.questions.answers(facts)
+        true_UF = place.answers(facts)
         is_new = self.chance.known(vote.likeness) < KNOWN
         group_N = self._cases(place) if is_new else None
-        forest_N, small_N = place.like(true_F)
-        asked, leaf = place.small.path(true_F)
+        forest_N, small_N = place.like(true_UF)
+        asked, leaf = place.small.path(true_UF[-1])
         stops_in: int | None = leaf
         conditions = tuple([place.questions.tests[test] for test in asked])
-        of_leaf = place.by_leaf.get(leaf, {})
+        of_leaf = place.by_leaf.get(leaf, {}) if len(true_UF) == 1 else place.counted(small_N)
         # Of a result that is not known, no test is false.
         if blind or any(test.is_unknown(facts) for test in conditions):
             conditions, of_leaf, stops_in = (), place.everywhere, None
@@ -365,6 +365,7 @@ class Learned:
         # What is there says more than what is missing.
         both = bool(conditions) and bool(true_F[asked[-1]])
         like = _Like(place, forest_N, small_N, request.cosine_R.take(place.run_N), group_N, both)
+        by_user = any(test.source == USER for test in conditions)
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
         came, ended = self._of_like_requests(situation, place)
         seen = self._seen(like, situation.past, vote)
@@ -376,7 +377,7 @@ class Learned:
             rank,
             chance,
             conditions,
-            by_user=USER not in facts and any(test.source == USER for test in conditions),
+            by_user=by_user and len({_best_in_leaf(place, true_F) for true_F in true_UF}) > 1,
             counted=of_leaf,
             leaf_N=small_N,
             place=place,
@@ -639,6 +640,13 @@ def counted(
                 ways[tool] = Way(tool, worked, failed, cleared, base)
         found.append(ways)
     return found
+
+
+def _best_in_leaf(place: PlaceEvidence, true_F: BoolArray) -> ToolName:
+    """The tool that worked most in the leaf of the small tree with these answers."""
+    leaf_N = place.small_N == place.small.path(true_F)[1]
+    worked_K = place.by_tool((leaf_N * place.value_N)[None].astype(np.float32))[0]
+    return place.tools[int(worked_K.argmax())]
 
 
 def fitting(vote: NearestVote, share: Scores) -> Scores:

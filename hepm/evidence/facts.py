@@ -247,12 +247,14 @@ class Questions:
     """Tests that are asked together.
 
     Attributes:
+        users: Those that ask who the user is.
         others: The tools of which enough results are known that have not one of the facts asked.
     """
 
     def __init__(self, tests: Sequence[FactTest], others: Iterable[ToolName] = ()) -> None:
         self.tests = tuple(tests)
         self.others = frozenset(others)
+        self.users = [number for number, test in enumerate(tests) if test.source == USER]
         self._others: list[tuple[int, FactTest, dict[str, float]]] = []  # comparisons, and wordings with their weights
         self._by_fact: dict[str, dict[str, list[tuple[int, float]]]] = {}
         for number, test in enumerate(tests):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from math import sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
@@ -44,7 +44,7 @@ from hepm.evidence.facts import (
 from hepm.evidence.wording import with_wordings
 from hepm.graph.delta import USER_SPOKE
 from hepm.graph.rows import Float32Array
-from hepm.types import RESULTS_OF, ToolName
+from hepm.types import RESULTS_OF, USER, Facts, ToolName
 
 TREES: Final = 32
 DEEPEST: Final = 12
@@ -181,10 +181,21 @@ class PlaceEvidence:
     end_won_E: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     end_run_E: IndexArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
-    def like(self, true_F: BoolArray) -> tuple[Float32Array, BoolArray]:
+    def answers(self, facts: Facts) -> BoolArray:
+        """Which tests are true of what is known, one row; of an unknown user, one row for each that tests ask for."""
+        true_F = self.questions.answers(facts)
+        users = self.questions.users
+        if not users or USER in facts:
+            return true_F[None]
+        rows = np.tile(true_F, (len(users) + 1, 1))
+        rows[np.arange(len(users)), users] = True
+        return rows
+
+    def like(self, true_UF: BoolArray) -> tuple[Float32Array, BoolArray]:
         """How like each decision is with these answers: by the forest, and by the small tree; shapes (N,)."""
-        forest_N = _same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F))
-        return forest_N, self.small_N == self.small.path(true_F)[1]
+        forest_UN = [_same_leaves(self.leaf_NT, self.forest.leaves_of_one(true_F)) for true_F in true_UF]
+        small_UN = [self.small_N == self.small.path(true_F)[1] for true_F in true_UF]
+        return reduce(np.add, forest_UN) / np.float32(len(true_UF)), reduce(np.logical_or, small_UN)
 
     def like_unseen(self, row: int) -> tuple[Float32Array, BoolArray]:
         """The same of one of the decisions, by the trees that were grown without its family."""

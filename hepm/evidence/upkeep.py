@@ -304,10 +304,10 @@ class LiveEvidence:
                 run_N, last_N4 = np.array([number]), np.array([last], dtype=np.int32)
                 places[decision.place] = grow([decision], numbers, seen=1, run_N=run_N, last_N4=last_N4)
                 continue
-            true_F = place.questions.answers(decision.facts(numbers.names))
+            true_F = place.answers(decision.facts(numbers.names))[-1]
             places[decision.place] = place.with_decision(decision, true_F, number, last)
             if not run.won:
-                after = float(best_known(place, place.like(true_F)[0][None], evidence.base)[0])
+                after = float(best_known(place, place.like(true_F[None])[0][None], evidence.base)[0])
                 decision.missed = max(after - decision.value, 0.0)
         if end is not None:
             place = places.get(end.place) or evidence.places.get(end.place)

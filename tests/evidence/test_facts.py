@@ -108,6 +108,7 @@ def test_questions_that_are_asked_together_are_answered_as_each_alone() -> None:
     assert (
         questions.answers(known).tolist() == [test.holds(known) for test in tests] == [True, False, True, False, False]
     )
+    assert questions.users == [4]
 
 
 def test_counts_by_groups_are_those_of_each_group_alone() -> None:
