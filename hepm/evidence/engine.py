@@ -363,7 +363,7 @@ class Learned:
             conditions, of_leaf, stops_in = (), place.everywhere, None
             forest_N, small_N = np.ones_like(forest_N), np.ones_like(small_N)
         # What is there says more than what is missing.
-        both = bool(conditions) and bool(true_F[asked[-1]])
+        both = bool(conditions) and bool(true_UF[-1, asked[-1]])
         like = _Like(place, forest_N, small_N, request.cosine_R.take(place.run_N), group_N, both)
         by_user = any(test.source == USER for test in conditions)
         unlike_all = (test.source for test in conditions if place.questions.is_unlike_all(test.source, facts))
