@@ -209,18 +209,7 @@ class Proxy:
                 with_tail = partial(placed, "tail")
             all_tools = [] if shortened is own else objects(own.get("tools"))
             sent = placed(placement)
-            hinted = _Exchange(
-                exchange.client,
-                exchange.url,
-                exchange.headers,
-                api,
-                exchange.content,
-                sent,
-                run,
-                model,
-                with_tail,
-                all_tools,
-            )
+            hinted = replace(exchange, body=sent, run=run, model=model, with_tail=with_tail, tools=all_tools)
             if sent is not body:  # else the client's own bytes are sent
                 hinted.change(sent)
             return hinted

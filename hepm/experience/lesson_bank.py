@@ -63,7 +63,7 @@ class LessonBank:
 
     def read_by(self, token: str) -> LessonBank:
         """The bank as a session of a token reads it: without what the runs of another token alone taught."""
-        return LessonBank(self.store, self.mirror, self.embedder, self.agreed_embedder, self.review, token)
+        return replace(self, token=token)
 
     @property
     def floor(self) -> float:

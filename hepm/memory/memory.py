@@ -410,18 +410,7 @@ class Memory(OpenedMemory):
         if guarded is not None:
             found = guarded(found)
         names = ToolNames.of(self.mirror(namespace).marks, map(normal, (*now.history, *now.after)), available or ())
-        here = Moment(
-            now.after,
-            names,
-            now.history,
-            now.state,
-            environment,
-            now.project,
-            user,
-            now.turn,
-            now.repeated,
-            options.as_written,
-        )
+        here = replace(now, names=names, environment=environment, user=user, as_written=options.as_written)
         bank = self.lessons.read_by(token)
         items = [*recollect(bank, here, found, options=options, horizon=horizon, namespace=namespace)]
         shown = found if options.suggestions else Suggestions()
